@@ -1,0 +1,351 @@
+"""The source tested as text: who imports whom, what the core must not touch, sizes, names, docstrings.
+
+Each rule is a function from modules to a list of complaints; it is run on src/augury, where the list has to
+be empty, and on a few made-up lines, where it must not be.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "augury"
+
+# The shared nouns, in the order in which they may build on each other; everything else may use them all.
+NOUNS = {"diagnostics", "catalogue", "limits", "clock", "types", "event"}
+
+# What a folder or top-level module may import from, itself apart. Text flows down the pipeline:
+#   language → analysis → algebra → automata → kernels → history → engine → local, spark → actions → server
+# and the meaning (algebra) knows neither the text it came from nor the machinery that runs it.
+# A new folder or top-level module starts with a row here.
+ALLOWED: dict[str, set[str]] = {
+    "diagnostics": set(),
+    "catalogue": {"diagnostics"},
+    "limits": {"diagnostics"},
+    "clock": {"diagnostics", "limits"},
+    "types": {"diagnostics", "limits", "clock"},
+    "event": {"diagnostics", "limits", "clock", "types"},
+    "files": {"diagnostics", "limits"},
+    "language": NOUNS | {"algebra"},  # the names of the operators, which text and meaning share
+    "algebra": NOUNS,
+    "analysis": NOUNS | {"language", "algebra"},
+    "infer": NOUNS | {"language"},
+    "automata": NOUNS | {"algebra"},
+    "kernels": NOUNS | {"algebra", "automata"},
+    "history": NOUNS | {"algebra", "kernels"},
+    "engine": NOUNS | {"algebra", "automata", "kernels", "history"},
+    "local": NOUNS | {"algebra", "automata", "kernels", "history", "engine"},
+    "spark": NOUNS | {"algebra", "automata", "kernels", "history", "engine"},
+    "actions": NOUNS | {"algebra", "history", "engine"},
+}
+ALLOWED["api"] = set(ALLOWED)
+ALLOWED["explain"] = NOUNS | {"api", "language", "algebra"}
+ALLOWED["server"] = set(ALLOWED)
+ALLOWED["__init__"] = NOUNS | {"api"}
+ALLOWED["cli"] = set(ALLOWED)
+ALLOWED["__main__"] = {"cli"}
+
+# Packages with one home.
+HOMES: dict[str, set[str]] = {
+    "pyspark": {"spark"},
+    "py4j": {"spark"},
+    "lark": {"language"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+}
+
+# The core is a function of its arguments: files, clocks, chance, processes and the network live at the rim.
+CORE = NOUNS | {"language", "analysis", "algebra", "automata", "kernels"}
+RIM_MODULES = {
+    *("os", "io", "pathlib", "shutil", "tempfile", "glob", "sqlite3", "subprocess"),
+    *("time", "sched", "random", "secrets", "uuid"),
+    *("multiprocessing", "concurrent", "asyncio"),
+    *("socket", "ssl", "http", "urllib", "requests", "aiohttp"),
+}
+RIM_CALLS = {"open", "input", "print"}
+CLOCK_READINGS = {(noun, verb) for noun in ("datetime", "date") for verb in ("now", "utcnow", "today")}
+
+LINES_AT_MOST = 500
+EMPTY_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
+
+# `augury check` answers within a second, so it leaves these for the commands that run something.
+SLOW_TO_IMPORT = {"numba", "duckdb", "pyarrow", "numpy", "pyspark"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file: its path below src/augury, and its text."""
+
+    path: PurePosixPath
+    text: str
+
+    @property
+    def unit(self) -> str:
+        """The folder right below src/augury, or the top-level module: a row of ALLOWED."""
+        return self.path.parts[0] if len(self.path.parts) > 1 else self.path.stem
+
+    @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=str(self.path))
+
+
+def modules_below(folder: Path) -> list[Module]:
+    return [
+        Module(PurePosixPath(path.relative_to(folder).as_posix()), path.read_text(encoding="utf-8"))
+        for path in sorted(folder.rglob("*.py"))
+    ]
+
+
+def imports_of(module: Module) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything imported, wherever in the file; relative names resolved."""
+    package = ("augury", *module.path.parts[:-1])
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            origin = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            base = ".".join(part for part in (origin, node.module) if part)
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+
+
+def unit_imported(name: str) -> str:
+    """The row of ALLOWED that a dotted name below `augury` belongs to; the package itself is `__init__`."""
+    parts = name.split(".")
+    known = len(parts) > 2 or (len(parts) == 2 and parts[1] in ALLOWED)
+    return parts[1] if known else "__init__"
+
+
+def against_direction(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.path}:{line}: {module.unit} must not import {name}"
+        for module in modules
+        for line, name in imports_of(module)
+        if name.split(".")[0] == "augury"
+        if (target := unit_imported(name)) != module.unit
+        if target not in ALLOWED.get(module.unit, set())
+    ]
+
+
+def without_row(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.path}: {module.unit} has no row in ALLOWED"
+        for module in modules
+        if module.unit not in ALLOWED
+    ]
+
+
+def away_from_home(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.path}:{line}: only {sorted(HOMES[package])} may import {package}"
+        for module in modules
+        for line, name in imports_of(module)
+        if (package := name.split(".")[0]) in HOMES and module.unit not in HOMES[package]
+    ]
+
+
+def impure_in_core(modules: list[Module]) -> list[str]:
+    core = [module for module in modules if module.unit in CORE]
+    imports = [
+        f"{module.path}:{line}: the core must not import {name}"
+        for module in core
+        for line, name in imports_of(module)
+        if name.split(".")[0] in RIM_MODULES
+    ]
+    calls = [
+        f"{module.path}:{node.lineno}: the core must not call {ast.unparse(node.func)}()"
+        for module in core
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and _reaches_out(node.func)
+    ]
+    return imports + calls
+
+
+def _reaches_out(function: ast.expr) -> bool:
+    match function:
+        case ast.Name(id=name):
+            return name in RIM_CALLS
+        case ast.Attribute(value=ast.Name(id=noun) | ast.Attribute(attr=noun), attr=verb):
+            return (noun, verb) in CLOCK_READINGS
+        case _:
+            return False
+
+
+def too_long(modules: list[Module]) -> list[str]:
+    lengths = ((module, len(module.text.splitlines())) for module in modules)
+    return [f"{module.path}: {lines} lines" for module, lines in lengths if lines > LINES_AT_MOST]
+
+
+def empty_names(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.path}: the name says nothing"
+        for module in modules
+        if EMPTY_NAMES & {*module.path.parts[:-1], module.path.stem}
+    ]
+
+
+def without_docstring(modules: list[Module]) -> list[str]:
+    return [
+        f"{module.path}:{line}: {name} has no docstring"
+        for module in modules
+        for line, name, node in _public_things(module)
+        if not ast.get_docstring(node)
+    ]
+
+
+def _public_things(
+    module: Module,
+) -> Iterator[tuple[int, str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    tree = module.tree
+    yield 1, "the module", tree
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
+            yield node.lineno, node.name, node
+
+
+RULES = [
+    without_row,
+    against_direction,
+    away_from_home,
+    impure_in_core,
+    too_long,
+    empty_names,
+    without_docstring,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_source_keeps(rule):
+    modules = modules_below(SOURCE)
+    assert modules
+    assert rule(modules) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "text"),
+    [
+        (without_row, "gadgets.py", ""),
+        (without_row, "gadgets/wheel.py", ""),
+        (against_direction, "algebra/rule.py", "from augury.language import syntax"),
+        (against_direction, "algebra/rule.py", "import augury.analysis.names"),
+        (against_direction, "algebra/rule.py", "from augury import language"),
+        (against_direction, "algebra/rule.py", "from ..language.syntax import Program"),
+        (against_direction, "algebra/rule.py", "from .. import language"),
+        (against_direction, "algebra/__init__.py", "from ..language import syntax"),
+        (
+            against_direction,
+            "algebra/rule.py",
+            "if TYPE_CHECKING:\n    from augury.language.syntax import Program",
+        ),
+        (against_direction, "algebra/rule.py", "def late():\n    import augury.language.parser"),
+        (against_direction, "kernels/graph/recent.py", "from ...analysis import lower"),
+        (against_direction, "kernels/reference.py", "from augury.language import syntax"),
+        (against_direction, "api.py", "from augury.cli import main"),
+        (against_direction, "clock.py", "from augury.event import Version"),
+        (against_direction, "language/parser.py", "from augury import compile"),
+        (against_direction, "gadgets.py", "from augury.clock import Moment"),
+        (away_from_home, "engine/tick.py", "from pyspark.sql import DataFrame"),
+        (away_from_home, "api.py", "def late():\n    import pyspark"),
+        (away_from_home, "analysis/names.py", "from lark import Token"),
+        (impure_in_core, "clock.py", "import time"),
+        (impure_in_core, "clock.py", "from time import monotonic"),
+        (impure_in_core, "clock.py", "now = datetime.now(UTC)"),
+        (impure_in_core, "clock.py", "now = datetime.datetime.now()"),
+        (impure_in_core, "event.py", "def today():\n    return date.today()"),
+        (impure_in_core, "language/parser.py", "from pathlib import Path"),
+        (impure_in_core, "language/parser.py", "text = open('card.bicepl').read()"),
+        (impure_in_core, "kernels/reference.py", "import urllib.request"),
+        (too_long, "clock.py", "x = 1\n" * (LINES_AT_MOST + 1)),
+        (empty_names, "utils.py", ""),
+        (empty_names, "language/helpers.py", ""),
+        (empty_names, "common/clock.py", ""),
+        (without_docstring, "clock.py", "x = 1"),
+        (without_docstring, "clock.py", "'''Doc.'''\ndef tick(): ..."),
+        (without_docstring, "clock.py", "'''Doc.'''\nasync def tick(): ..."),
+        (without_docstring, "clock.py", "'''Doc.'''\nclass Tick: ..."),
+    ],
+)
+def test_a_rule_complains(rule, path, text):
+    assert len(rule([Module(PurePosixPath(path), text)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("analysis/lower.py", "from augury.language import syntax\nfrom augury.algebra.rule import Rule"),
+        ("kernels/graph/recent.py", "from ..reference import step\nfrom augury.event import Version"),
+        (
+            "language/parser.py",
+            "import re\nfrom lark import Lark\nfrom . import syntax\nfrom .syntax import Program",
+        ),
+        ("clock.py", "from datetime import datetime\ndef _at(us): return datetime.fromtimestamp(us, UTC)"),
+        ("cli.py", "import time, typer\nfrom augury import __version__, api\nprint(open(__file__).read())"),
+        ("spark/stream.py", "from pyspark.sql import DataFrame\nfrom augury.engine.tick import tick"),
+    ],
+)
+def test_the_rules_let_pass(path, text):
+    module = Module(PurePosixPath(path), f'"""Doc."""\n{text}\n')
+    assert [complaint for rule in RULES for complaint in rule([module])] == []
+
+
+def reached_from(unit: str) -> set[str]:
+    """Everything that `unit` may come to know, over any number of imports."""
+    reached: set[str] = set()
+    waiting = [unit]
+    while waiting:
+        for target in ALLOWED[waiting.pop()] - reached:
+            reached.add(target)
+            waiting.append(target)
+    return reached
+
+
+def test_the_table_has_no_cycle():
+    assert [unit for unit in ALLOWED if unit in reached_from(unit)] == []
+
+
+def test_meaning_and_kernels_do_not_know_the_text():
+    for unit in ("algebra", "automata", "kernels", "history", "engine", "local", "spark"):
+        assert not reached_from(unit) & {"language", "analysis"}
+
+
+def test_nothing_imports_the_command_line():
+    assert [unit for unit, targets in ALLOWED.items() if "cli" in targets] == ["__main__"]
+
+
+def slow_modules_loaded_by(statements: str) -> set[str]:
+    """Which of SLOW_TO_IMPORT a fresh interpreter holds after running the statements; they must succeed."""
+    script = (
+        "import sys\n"
+        "try:\n"
+        + "".join(f"    {line}\n" for line in statements.splitlines())
+        + "except SystemExit as stop:\n"
+        "    if stop.code: raise\n"
+        f"print('loaded:', *(sys.modules.keys() & {SLOW_TO_IMPORT!r}))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    last = run.stdout.splitlines()[-1]
+    assert last.startswith("loaded:")
+    return set(last.split()[1:])
+
+
+def test_a_slow_import_is_noticed():
+    assert slow_modules_loaded_by("import numpy") == {"numpy"}
+
+
+def test_check_imports_nothing_slow(tmp_path):
+    program = tmp_path / "low.bicepl"
+    program.write_text(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS ResourceLow (resource VARCHAR(30), amountLeft NUMERIC)\n"
+        "  ID (resource) LIFESPAN (5d);\n",
+        encoding="utf-8",
+    )
+    statements = f"from augury.cli import main\nsys.argv = ['augury', 'check', {str(program)!r}]\nmain()"
+    assert slow_modules_loaded_by(statements) == set()
