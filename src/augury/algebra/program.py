@@ -1,0 +1,75 @@
+"""A checked program: settings, classes in stratified order, rules and triggers, as one immutable value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
+from augury.algebra.rule import ConditionAction, Rule, Trigger
+from augury.algebra.select import SelectPlan
+from augury.event import EventClass, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What SET statements say; `retain_us` is None where the history is kept for ever."""
+
+    chronon_us: int = 1_000_000
+    archive: bool = False
+    retain_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A clock class that is posted by a cron schedule in a time zone."""
+
+    pattern: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """A clock class that is posted at every multiple of a period."""
+
+    period_us: int
+
+
+Derivation = MatchPlan | CompositePlan | SelectPlan | Cron | Every
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPlan:
+    """A class, how its events are derived (None: they are subscribed), and its condition-action statements."""
+
+    event_class: EventClass
+    derivation: Derivation | None
+    statements: tuple[ConditionAction, ...]
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMapping:
+    """Foreign column names of a class, and the attributes or times they are."""
+
+    event_class: str
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything a program says. In `strata` each class stands in a layer after all that it reads."""
+
+    settings: Settings
+    classes: tuple[ClassPlan, ...]
+    strata: tuple[tuple[str, ...], ...]
+    sources: tuple[SourceMapping, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    triggers: tuple[Trigger, ...] = ()
+
+    def class_plan(self, name: str) -> ClassPlan | None:
+        """The class of that name."""
+        return next((c for c in self.classes if key_of(c.event_class.name) == key_of(name)), None)

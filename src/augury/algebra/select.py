@@ -1,0 +1,489 @@
+"""What a SELECT class derives: its SQL, checked and ready to be bound, as plain text beside what is known of it.
+
+Also what names and functions of Spark SQL mean to such a plan: tables, columns, scopes, types, what is not steady.
+Views are named after classes; each has the declared attributes, then occ_time and det_time. `:now` is the one
+parameter. It knows neither how SQL is written and parsed nor which engine runs it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from augury.algebra.operators import Operator, TypeProblem, result_type
+from augury.diagnostics import NOWHERE, Findings, Mark, Span, closest
+from augury.event import TIME_ATTRIBUTES, Attribute, EventClass, key_of
+from augury.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    DURATION,
+    INT,
+    NULL,
+    PRECISION_MAX,
+    STRING,
+    TIMESTAMP,
+    Decimal,
+    Type,
+    assignable,
+    common_type,
+)
+
+NOW_PARAMETER: Final = "now"
+"""The named parameter that stands for NOW; an engine binds it to the time of the tick."""
+
+OCCURRING_FORMS: Final = "OCCURRING AT takes a time column of the FROM clause, ± a duration, MAX(…) and MIN(…) of such"
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+# ---- the plan ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OutputColumn:
+    """A column of the SELECT: its name (None: it has none), its type where known, the attribute it feeds."""
+
+    name: str | None
+    type: Type | None
+    attribute: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectPlan:
+    """A SELECT class. `timed_sql` is `sql` with the occurrence time as one more column, the last.
+
+    `traced`: whether a row's constituents are known (not of an aggregate, DISTINCT, EXCEPT, INTERSECT, window).
+    `uses_now`: whether rows may come and go by the passing of time alone.
+    """
+
+    event_class: str
+    sql: str
+    timed_sql: str
+    reads: tuple[str, ...]
+    columns: tuple[OutputColumn, ...]
+    occurrence: str
+    traced: bool
+    uses_now: bool
+
+    @property
+    def query(self) -> str:
+        """The SQL to run: the attributes under their own names, in the order of the SELECT, then occ_time."""
+        names = [f"c{number}" for number in range(1, len(self.columns) + 2)]
+        fed = [
+            f"{name} AS {quoted(column.attribute)}"
+            for name, column in zip(names, self.columns, strict=False)
+            if column.attribute is not None
+        ]
+        wanted = ", ".join([*fed, f"{names[-1]} AS occ_time"])
+        return f"SELECT {wanted} FROM ({self.timed_sql}) AS made({', '.join(names)})"
+
+    def dump(self) -> str:
+        """The plan as text, one fact a line."""
+        rows = [
+            ("sql", self.sql),
+            ("reads", ", ".join(self.reads) or "nothing"),
+            *(("column", _shown(column)) for column in self.columns),
+            ("occurs at", self.occurrence),
+            ("rows", "traced to what they are made of" if self.traced else "not traced"),
+            ("now", f"bound to :{NOW_PARAMETER}" if self.uses_now else "not used"),
+        ]
+        return "\n".join([f"select {self.event_class}", *(f"  {label:<9}  {text}" for label, text in rows)])
+
+
+def _shown(column: OutputColumn) -> str:
+    shown = f"{column.name or '(no name)'}: {column.type or 'of unknown type'}"
+    return f"{shown} → {column.attribute}" if column.attribute is not None else shown
+
+
+def quoted(name: str) -> str:
+    """A name as Spark SQL takes it, whatever it is."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def column_key(name: str) -> str:
+    """What a column is matched by: without regard to case, `occTime` being `occ_time` everywhere."""
+    folded = key_of(name)
+    return TIME_ATTRIBUTES.get(folded, folded)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its name (empty: none), its type where known, its place; whether a `*` gave it."""
+
+    name: str
+    type: Type | None = None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    starred: bool = False
+
+    @property
+    def key(self) -> str:
+        """What it is matched by."""
+        return column_key(self.name)
+
+
+@dataclass(slots=True, eq=False)
+class Table:
+    """What a FROM clause offers under one name; an open one may have more columns than are known."""
+
+    name: str
+    columns: list[Column] = field(default_factory=list)
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A name where it is written."""
+
+    text: str
+    span: Span
+
+
+Meaning = tuple[Table | None, Column]
+"""A column and the table it is of; None where it is an output of the same SELECT."""
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """What the names of one SELECT may mean; `grouped` is None unless it aggregates, then what it groups by.
+
+    `merged` are the columns that a USING or NATURAL join has made one of two.
+    """
+
+    ctes: dict[str, Table]
+    outer: Scope | None = None
+    tables: list[Table] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    outputs: list[Column] = field(default_factory=list)
+    grouped: set[object] | None = None
+
+    def named(self, qualifier: str | None) -> list[Table]:
+        """The tables that a qualifier may mean; without one, all."""
+        return [t for t in self.tables if qualifier is None or key_of(t.name) == key_of(qualifier)]
+
+    def find(self, qualifier: str | None, name: str) -> list[Meaning]:
+        """What a name may mean, the innermost level that knows it; several are ambiguous."""
+        key = column_key(name)
+        tables = self.named(qualifier)
+        hits: list[Meaning] = [(t, c) for t in tables for c in t.columns if c.key == key]
+        if hits:
+            return hits[:1] if qualifier is None and key in self.merged else hits
+        hits = [(t, Column(name)) for t in tables if t.open]
+        if not hits and qualifier is None:
+            hits = [(None, c) for c in self.outputs if c.key == key]
+        return hits[:1] or (self.outer.find(qualifier, name) if self.outer else [])
+
+    def starred(self, qualifier: str | None) -> list[Column]:
+        """The columns of `*` or `table.*`, those of USING first and once."""
+        columns = [c for t in self.named(qualifier) for c in t.columns]
+        if qualifier is not None:
+            return columns
+        joined = [next(c for c in columns if c.key == key) for key in self.merged]
+        return joined + [c for c in columns if c.key not in self.merged]
+
+    def join(self, using: Iterable[str] | None, left: int) -> None:
+        """Make one of the columns that the tables before and from number `left` on share: all, or those of USING."""
+        shared = {c.key for t in self.tables[:left] for c in t.columns}
+        shared &= {c.key for t in self.tables[left:] for c in t.columns}
+        keys = [c.key for t in self.tables[:left] for c in t.columns] if using is None else map(column_key, using)
+        self.merged += [key for key in dict.fromkeys(keys) if key in shared and key not in self.merged]
+
+    def resolve(self, qualifier: Ref | None, name: Ref, findings: Findings, code: str = "E252") -> Meaning | None:
+        """The one thing that a name means; none or several are reported."""
+        hits = self.find(qualifier.text if qualifier else None, name.text)
+        if not hits and qualifier and (holder := self.find(None, qualifier.text)) and holder[0][1].type is None:
+            return holder[0][0], Column(name.text)  # a field of a struct
+        if len(hits) == 1:
+            return hits[0]
+        if hits:
+            tables = list(dict.fromkeys(f"`{t.name}`" for t, _ in hits if t))
+            where = f"{', '.join(tables)} have it" if len(tables) > 1 else f"{tables[0]} has it more than once"
+            propose = " or ".join(f"{t[1:-1]}.{name.text}" for t in tables)
+            helps = [f"write {propose}"] if len(tables) > 1 else ["give its columns names of their own with AS"]
+            findings.error(
+                "E253", f"the column `{name.text}` is ambiguous: {where}", name.span, "which one?", helps=helps
+            )
+        else:
+            self._unknown(qualifier, name, findings, code)
+        return None
+
+    def _unknown(self, qualifier: Ref | None, name: Ref, findings: Findings, code: str) -> None:
+        levels = [self]
+        while levels[-1].outer is not None:
+            levels.append(levels[-1].outer)
+        tables = [t for level in levels for t in level.tables]
+        if qualifier and not any(level.named(qualifier.text) for level in levels):
+            names = [t.name for t in tables]
+            meant = closest(qualifier.text, names)
+            help_text = f"did you mean `{meant}`?" if meant else f"there is {', '.join(names) or 'none'}"
+            message = f"there is no table `{qualifier.text}` in this FROM clause"
+            findings.error("E251", message, qualifier.span, "unknown table", helps=[help_text])
+            return
+        seen = [t for level in levels for t in level.named(qualifier.text if qualifier else None)]
+        names = [c.name for c in dict.fromkeys(c for t in seen for c in t.columns) if c.name]
+        meant = closest(name.text, names)
+        has = "; ".join(f"`{t.name}` has {', '.join(c.name for c in t.columns if c.name)}" for t in seen[:3])
+        where = f"`{qualifier.text}`" if qualifier else "this FROM clause"
+        message = f"there is no column `{name.text}` in {where}"
+        helps = [f"did you mean `{meant}`? {has}" if meant else has or "there is no FROM clause"]
+        findings.error(code, message, name.span, "unknown column", helps=helps)
+
+
+def view_of(name: Ref, classes: Mapping[str, EventClass], findings: Findings) -> Table:
+    """The as-of-now view of a class; an unknown class is reported and may have any column."""
+    found = classes.get(key_of(name.text))
+    if found is None:
+        known = [c.name for c in classes.values()]
+        meant = closest(name.text, known)
+        helps = [f"did you mean `{meant}`?" if meant else f"there is {', '.join(known[:12]) or 'none'}"]
+        message = f"there is no event class `{name.text}`"
+        findings.error("E251", message, name.span, "unknown event class", helps=helps)
+        return Table(name.text, open=True)
+    times = [Column("occ_time", TIMESTAMP), Column("det_time", TIMESTAMP)]
+    return Table(name.text, [Column(a.name, a.type) for a in found.attributes] + times)
+
+
+def united(left: Table, right: Table, span: Span, findings: Findings) -> Table:
+    """The table of a UNION and its like: the names of the left, the types of both."""
+    if len(left.columns) != len(right.columns) and not (left.open or right.open):
+        message = f"the parts of this query have {len(left.columns)} and {len(right.columns)} columns"
+        findings.error("E265", message, span, f"{len(right.columns)} columns here")
+    pairs = list(zip(left.columns, right.columns, strict=False))
+    columns = [replace(a, type=a.type and b.type and common_type(a.type, b.type)) for a, b in pairs]
+    return Table("", columns, left.open or right.open)
+
+
+def feed(table: Table, target: EventClass, select_list: Span, findings: Findings) -> tuple[OutputColumn, ...]:
+    """Which attribute each column of the SELECT feeds; what does not fit the class is reported.
+
+    By name if every attribute finds a column, else by position if there are as many of both and no column bears
+    the name of another attribute. `*` may give a name twice unless it is an attribute's.
+    """
+    names = [a.name for a in target.attributes]
+    by_key = {key_of(name): name for name in names}
+    keys = [column.key for column in table.columns]
+    fed: list[str | None] = [by_key.get(key) for key in keys]
+    if missing := [name for key, name in by_key.items() if key not in keys]:
+        placed = len(keys) == len(names) and all(
+            k not in by_key or by_key[k] == n for k, n in zip(keys, names, strict=True)
+        )
+        if not placed:
+            _report_missing(table, target, missing, select_list, findings)
+            return ()
+        fed = list(names)
+    first: dict[str, Column] = {}
+    for column, attribute in zip(table.columns, fed, strict=True):
+        before = first.setdefault(column.key, column)
+        if before is not column and column.name and (attribute or not (column.starred or before.starred)):
+            findings.error(
+                "E261", f"two columns of this SELECT are called `{column.name}`", column.span, "again here",
+                others=[Mark(before.span, "first here")] if before.span != column.span else [],
+                helps=["give one of them another name with AS"],
+            )  # fmt: skip
+        declared = target.attribute(attribute) if attribute else None
+        if declared and column.type and not assignable(column.type, declared.type):
+            findings.error(
+                "E257", f"the attribute `{declared.name}` of `{target.name}` is {declared.type}, not {column.type}",
+                column.span, f"{column.type}", others=_declared(declared), helps=[f"write CAST(… AS {declared.type})"],
+            )  # fmt: skip
+    return tuple(OutputColumn(c.name or None, c.type, a) for c, a in zip(table.columns, fed, strict=True))
+
+
+def _declared(attribute: Attribute) -> list[Mark]:
+    return [Mark(attribute.span, f"declared {attribute.type} here")] if attribute.span != NOWHERE else []
+
+
+def _report_missing(table: Table, target: EventClass, missing: list[str], span: Span, findings: Findings) -> None:
+    given = ", ".join(c.name or "one without a name" for c in table.columns) or "none"
+    wanted, extra = ", ".join(f"`{name}`" for name in missing), [c.name for c in table.columns if c.name]
+    meant = closest(missing[0], [name for name in extra if target.attribute(name) is None])
+    helps = [f"the columns are {given}; name one with AS {missing[0]}"]
+    if meant:
+        helps = [f"did you mean `{meant} AS {missing[0]}`?"]
+    if table.open:
+        helps = ["the columns of this * are not known before it runs: write them out"]
+    message = f"no column of this SELECT is called {wanted}, as `{target.name}` has it"
+    others = [mark for name in missing if (a := target.attribute(name)) for mark in _declared(a)]
+    counts = f"{len(table.columns)} columns for {len(target.attributes)} attributes"
+    findings.error("E256", message, span, counts, others=others, helps=helps)
+
+
+# ---- the occurrence time -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """A time column of the FROM clause."""
+
+    qualifier: Ref | None
+    name: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A time plus or minus an interval, which is SQL text."""
+
+    operand: TimeExpression
+    sign: str
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """`MAX(…)` or `MIN(…)`: of several times, or of one over the rows of a group."""
+
+    latest: bool
+    operands: tuple[TimeExpression, ...]
+
+
+TimeExpression = TimeColumn | Shifted | Extreme
+
+
+def time_columns(time: TimeExpression) -> list[TimeColumn]:
+    """The columns that a time is made of."""
+    match time:
+        case TimeColumn():
+            return [time]
+        case Shifted(operand=operand):
+            return time_columns(operand)
+        case Extreme(operands=operands):
+            return [column for operand in operands for column in time_columns(operand)]
+
+
+def time_sql(time: TimeExpression, scope: Scope, findings: Findings, *, aggregated: bool = False) -> str | None:
+    """The time as SQL over the FROM clause, or None and the reasons; MAX of one time is an aggregate in a group."""
+    match time:
+        case TimeColumn():
+            return _column_sql(time, scope, findings, aggregated)
+        case Shifted(operand=operand, sign=sign, interval=interval):
+            text = time_sql(operand, scope, findings, aggregated=aggregated)
+            return text and f"{text} {sign} {interval}"
+        case Extreme(latest=latest, operands=(operand,)):
+            aggregates = scope.grouped is not None and not aggregated
+            text = time_sql(operand, scope, findings, aggregated=True)
+            return text and (f"{'MAX' if latest else 'MIN'}({text})" if aggregates else text)
+        case Extreme(latest=latest, operands=operands):
+            texts = [time_sql(operand, scope, findings, aggregated=aggregated) for operand in operands]
+            known = [text for text in texts if text is not None]
+            return f"{'GREATEST' if latest else 'LEAST'}({', '.join(known)})" if len(known) == len(texts) else None
+
+
+def _column_sql(time: TimeColumn, scope: Scope, findings: Findings, aggregated: bool) -> str | None:
+    meaning = scope.resolve(time.qualifier, time.name, findings, "E258")
+    if meaning is None:
+        return None
+    table, column = meaning
+    if column.type not in (None, TIMESTAMP, DATE):
+        message = f"the events cannot occur at `{time.name.text}`: it is {column.type}, not a time"
+        findings.error("E258", message, time.name.span, f"{column.type}", helps=[OCCURRING_FORMS])
+        return None
+    if (
+        table is not None
+        and scope.grouped is not None
+        and not aggregated
+        and column_shape(meaning) not in scope.grouped
+    ):
+        message = f"the time `{time.name.text}` is neither grouped nor aggregated"
+        findings.error("E260", message, time.name.span, "one of many", helps=["write MAX(…) or MIN(…) of it"])
+    parts = [time.qualifier.text, column.name] if time.qualifier else [column.name]
+    text = ".".join(part if _PLAIN.fullmatch(part) else quoted(part) for part in parts)
+    return f"CAST({text} AS TIMESTAMP)" if column.type == DATE else text
+
+
+def column_shape(meaning: Meaning) -> tuple[object, str]:
+    """What makes two column references the same."""
+    table, column = meaning
+    return id(table), column.key
+
+
+# ---- functions and types of Spark SQL ------------------------------------------------------------
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CLOCK_FUNCTIONS: Final = _words(
+    "current_timestamp now current_date curdate current_time localtimestamp getdate unix_timestamp"
+)
+UNSTEADY_FUNCTIONS: Final = CLOCK_FUNCTIONS | _words(
+    """rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id
+    input_file_name input_file_block_start input_file_block_length current_user session_user user
+    current_catalog current_database current_schema current_timezone version reflect try_reflect java_method"""
+)
+"""Functions that do not give the same value for the same rows."""
+
+ROW_ORDER_FUNCTIONS: Final = _words(
+    "first first_value last last_value any_value collect_list collect_set array_agg group_concat"
+)
+"""Aggregates that depend on the order of rows: steady only where an order is given."""
+
+
+def report_unsteady(name: str, span: Span, findings: Findings) -> None:
+    """Say why a function is not deterministic, and what to take instead."""
+    why, helps = "it differs from run to run", []
+    if name in CLOCK_FUNCTIONS:
+        helps = ["write NOW, the time of the tick, without parentheses"]
+    elif name in ROW_ORDER_FUNCTIONS:
+        why, helps = "rows have no order", ["take MIN(…) or MAX(…), or give an order: sort_array(collect_list(…))"]
+    findings.error("E254", f"`{name}` is not deterministic: {why}", span, "not deterministic", helps=helps)
+
+
+AGGREGATES_APART: Final = _words(
+    "every some std mean try_avg try_sum histogram_numeric bitmap_and_agg count_min_sketch hll_sketch_agg"
+)
+"""Aggregates of Spark that sqlglot takes for any function."""
+
+FUNCTIONS_APART: Final = _words(
+    """arrays_overlap bround btrim make_dt_interval make_ym_interval make_timestamp_ltz make_timestamp_ntz pmod
+    to_timestamp_ltz to_timestamp_ntz try_make_interval try_make_timestamp try_to_date try_to_time
+    try_to_timestamp"""
+)
+"""Functions of Spark that sqlglot does not know and that look like misspellings of others."""
+
+SQL_TYPES: Final[dict[str, Type]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT"), INT),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
+    **dict.fromkeys(("VARCHAR", "TEXT", "CHAR"), STRING),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"), TIMESTAMP),
+    "BOOLEAN": BOOLEAN, "BIGINT": BIGINT, "DATE": DATE, "INTERVAL": DURATION, "NULL": NULL,
+}  # fmt: skip
+"""Types of SQL by sqlglot's names; decimals have parameters and are not among them."""
+
+_OPERATORS: Final = {
+    "Add": Operator.ADD, "Sub": Operator.SUBTRACT, "Mul": Operator.MULTIPLY, "Div": Operator.DIVIDE,
+    "Mod": Operator.MODULO, "Neg": Operator.NEGATE, "Abs": Operator.ABS, "Nullif": Operator.NULLIF,
+    "Coalesce": Operator.COALESCE, "Greatest": Operator.GREATEST, "Least": Operator.LEAST, "If": Operator.IF,
+}  # fmt: skip
+_OTHERWISE_TYPED: Final = frozenset({"Round", "PercentileDisc", "TimestampDiff", "DatetimeDiff", "TimeDiff"})
+
+
+def applied_type(function: str, operands: Iterable[Type | None], usual: Type | None) -> Type | None:
+    """The type of an operator or function by sqlglot's name; `usual` is what sqlglot's own table says.
+
+    That table is wrong for Spark where it says DOUBLE for exact numbers, and silent on differences of times.
+    """
+    types = list(operands)
+    known = [t for t in types if t is not None]
+    match function, types:
+        case "Count", _:
+            return BIGINT
+        case "Sum", [Decimal(precision, scale)]:
+            return Decimal(min(PRECISION_MAX, precision + 10), scale)
+        case "Avg", [Decimal(precision, scale)]:
+            return Decimal(min(PRECISION_MAX, precision + 4), min(PRECISION_MAX, scale + 4))
+        case "Sum" | "Avg", [one]:
+            whole = one in (INT, BIGINT)
+            return (BIGINT if function == "Sum" else DOUBLE) if whole else one
+        case (("Add" | "Sub"), _) if DATE in types and DURATION in types:
+            return None  # a DATE for whole days, else a TIMESTAMP
+        case _ if function in _OPERATORS:
+            result = result_type(_OPERATORS[function], known) if len(known) == len(types) else None
+            return None if isinstance(result, TypeProblem) else result
+        case _:
+            return None if function in _OTHERWISE_TYPED else usual

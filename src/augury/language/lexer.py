@@ -1,0 +1,299 @@
+"""Text → tokens: one pass of one regular expression, with two raw islands.
+
+The islands are the SQL after `AS` (up to OCCURRING or `;`) and the times between brackets after AT, BY and
+BETWEEN. Comments are kept apart, for the formatter. It knows words, not grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lark import Token
+
+from augury.diagnostics import Findings, Span
+from augury.language.syntax import Comment
+
+# Words that are keywords everywhere: to use one as a name, backquote it.
+RESERVED = frozenset(
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "IN",
+        "LIKE",
+        "BETWEEN",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "CAST",
+        "AS",
+        "NOW",
+        "CREATE",
+        "DEFINE",
+        "SET",
+        "TRIGGER",
+        "SELECT",
+        "OCCURRING",
+        "ON",
+        "DO",
+        "WHERE",
+        "WITHIN",
+        "RETURN",
+        "COLLECT",
+        "CONTEXT",
+        "OVER",
+        "PARTITION",
+        "MATCH",
+        "COMPOSITE",
+        "LIFESPAN",
+        "MUTABLE",
+        "IMMUTABLE",
+        "SUBSCRIBED",
+        "COMPLEX",
+        "RELATIVE",
+        "PRIOR",
+        "SEQUENCE",
+        "FIRST",
+        "ANY",
+        "EVERY",
+        "EXISTS",
+        "PREFIX",
+        "BEFORE",
+        "HAPPENED",
+        "FIRSTAFTER",
+        "START",
+        "APERIODIC",
+        "PERIODIC",
+        "AT",
+        "BY",
+        "SEQ",
+        "REL",
+        "TRIGGEREVENT",
+        "COMPOSITEEVENT",
+        "RULESTRUC",
+        "RETURNS",
+        "CONDITION",
+        "ACTION",
+        "ALTERNATIVEACTION",
+        "POST",
+    ]
+)
+# Words that mean something in one place only, and are names everywhere else (LANGUAGE.md itself has a class `Order`).
+CONTEXTUAL = frozenset(
+    [
+        "ORDER",
+        "OCCURRENCE",
+        "ALLOWING",
+        "ID",
+        "EVENT",
+        "CLASS",
+        "CLOCK",
+        "ZONE",
+        "SOURCE",
+        "FROM",
+        "COLUMNS",
+        "RULE",
+        "GROUP",
+        "OFF",
+        "WITH",
+    ]
+)
+_ALIASES = {"SEQ": "SEQUENCE", "REL": "RELATIVE"}
+_SYMBOLS = {
+    "(": "LPAR",
+    ")": "RPAR",
+    "[": "LSQB",
+    "]": "RSQB",
+    "{": "LBRACE",
+    "}": "RBRACE",
+    ",": "COMMA",
+    ";": "SEMI",
+    ".": "DOT",
+    ":": "COLON",
+    "=": "EQ",
+    "==": "EQ",
+    "<>": "NE",
+    "!=": "NE",
+    "<=": "LE",
+    ">=": "GE",
+    "<": "LT",
+    ">": "GT",
+    "+": "PLUS",
+    "-": "MINUS",
+    "*": "STAR",
+    "/": "SLASH",
+    "/+": "SLASHPLUS",
+    "%": "PERCENT",
+    "|": "BAR",
+    "||": "CONCAT",
+    "&": "AND",
+    "^": "AND",
+    "∧": "AND",
+    "∨": "OR",
+    "!": "NOT",
+    "¬": "NOT",
+    "∃": "EXISTS",
+}
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>[\s\ufeff]+)
+    | (?P<comment>--[^\n]*)
+    | (?P<duration>[0-9]+[dhmsDHMS](?!\w))
+    | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?!\w))
+    | (?P<badnumber>[0-9]\w*)
+    | (?P<word>[^\W\d]\w*)
+    | (?P<quoted>`(?:[^`\n]|``)+`)
+    | (?P<string>'(?:[^']|'')*')
+    | (?P<symbol>\|\||/\+|<>|!=|<=|>=|==|[()\[\]{},;.:=<>+\-*/%|&^∧∨!¬∃])
+    | (?P<bad>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# What matters inside SQL: where strings, names and comments end, brackets, and the two ways out.
+_SQL = re.compile(
+    r"""--[^\n]* | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.)*" | `[^`]*` | (?P<open>\() | (?P<close>\))
+    | (?P<end>;) | (?P<word>\w+) | .""",
+    re.VERBOSE | re.DOTALL,
+)
+_TIME_OPENERS = frozenset({"AT", "BY", "BETWEEN"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lexed:
+    """The tokens of a text, its comments, and the places where a token could not be read."""
+
+    tokens: tuple[Token, ...]
+    comments: tuple[Comment, ...]
+
+
+def lex(text: str, findings: Findings) -> Lexed:
+    """Cut a text into tokens; what cannot be read is reported and left out."""
+    tokens: list[Token] = []
+    comments: list[Comment] = []
+    position, length, match = 0, len(text), _TOKEN.match
+    while position < length:
+        found = match(text, position)
+        assert found is not None, "the last alternative takes any character"
+        kind, end = found.lastgroup, found.end()
+        if kind == "space":
+            position = end
+            continue
+        if kind == "comment":
+            comments.append(Comment(found.group().rstrip(), Span(position, end)))
+            position = end
+            continue
+        value = found.group()
+        if kind == "symbol":
+            name = _SYMBOLS[value]
+            if name == "LSQB" and _opens_time(tokens):
+                position = _time(text, position, tokens, findings)
+                continue
+        elif kind == "word":
+            upper = value.upper()
+            name = _ALIASES.get(upper, upper) if upper in RESERVED or upper in CONTEXTUAL else "NAME"
+            if name in ("SELECT", "WITH") and tokens and tokens[-1].type == "AS":
+                position = _sql(text, position, tokens)
+                continue
+            if value == "_":
+                name = "UNDERSCORE"
+        elif kind in ("duration", "number", "string"):
+            name = kind.upper()
+        elif kind == "quoted":
+            name = "NAME"
+        else:
+            _unreadable(kind or "", value, position, text, findings)
+            # An unfinished string or name would make a mistake of every word after it.
+            end = _line_end(text, position) if value in "'`\"" else end
+            position = end
+            continue
+        tokens.append(Token(name, value, start_pos=position, end_pos=end))
+        position = end
+    return Lexed(tuple(tokens), tuple(comments))
+
+
+def unquote(value: str) -> str:
+    """A name without its backquotes, a string without its quotes."""
+    mark = value[0]
+    return value[1:-1].replace(mark * 2, mark) if mark in "'`" else value
+
+
+def _opens_time(tokens: list[Token]) -> bool:
+    if not tokens:
+        return False
+    if tokens[-1].type in _TIME_OPENERS:
+        return True
+    return len(tokens) > 1 and tokens[-1].type == "TIME" and tokens[-2].type == "BETWEEN"
+
+
+def _time(text: str, start: int, tokens: list[Token], findings: Findings) -> int:
+    end = text.find("]", start)
+    stop = _line_end(text, start)
+    if end < 0 or end > stop:
+        findings.error(
+            "E107",
+            "the time between brackets has no end",
+            Span(start, stop),
+            "no `]` on this line",
+            helps=["close it: [1999-06-06T09:20:00Z]"],
+        )
+        return stop
+    tokens.append(Token("TIME", text[start : end + 1], start_pos=start, end_pos=end + 1))
+    return end + 1
+
+
+def _sql(text: str, start: int, tokens: list[Token]) -> int:
+    """Take the SQL from `start` up to OCCURRING outside parentheses, or to the end of the statement."""
+    depth, position, end = 0, start, start
+    while position < len(text):
+        found = _SQL.match(text, position)
+        assert found is not None, "the last alternative takes any character"
+        kind = found.lastgroup
+        if kind == "end" or (kind == "word" and depth <= 0 and found.group().upper() == "OCCURRING"):
+            break
+        depth += (kind == "open") - (kind == "close")
+        position = found.end()
+        if not found.group().isspace():
+            end = position
+    tokens.append(Token("SQL", text[start:end], start_pos=start, end_pos=end))
+    return position
+
+
+def _line_end(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
+
+
+def _unreadable(kind: str, value: str, position: int, text: str, findings: Findings) -> None:
+    span = Span(position, position + len(value))
+    if kind == "badnumber":
+        digits = re.match(r"[0-9]+", value)
+        unit = value[digits.end() :] if digits else value
+        findings.error(
+            "E103",
+            f"`{value}` is neither a number nor a duration",
+            span,
+            f"unknown unit `{unit}`",
+            helps=["durations are written 5d, 10h, 15m, 30s; a name does not start with a digit"],
+        )
+    elif value in "'`\"":
+        what = {"'": "string", "`": "name", '"': "string"}[value]
+        rest = Span(position, _line_end(text, position))
+        help_text = "strings stand between single quotes" if value == '"' else f"close it with {value}"
+        findings.error(
+            "E102",
+            f"this {what} is not closed" if value != '"' else "double quotes are not used here",
+            rest if value != '"' else span,
+            "starts here",
+            helps=[help_text],
+        )
+    else:
+        shown = value if value.isprintable() else f"U+{ord(value):04X}"
+        findings.error("E101", f"the character `{shown}` has no meaning here", span, "unexpected character")

@@ -1,0 +1,38 @@
+"""Every bound in the system: name, value, reason. Nothing else holds a number that limits a user."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NESTING_MAX: Final = 64
+"""Levels of brackets and operators in one statement: deeper is a mistake or an attack, and passes recurse."""
+
+PROGRAM_CHARACTERS_MAX: Final = 10_000_000
+"""Length of one program text: 100 times the largest hand-written program we can imagine."""
+
+EXPRESSION_NODES_MAX: Final = 10_000
+"""Nodes of one event expression after definitions are expanded: definitions of definitions grow exponentially."""
+
+ERRORS_SHOWN_MAX: Final = 200
+"""Diagnostics drawn for one file in the terminal; JSON has them all."""
+
+NTH_MAX: Final = 100_000
+"""The largest n of `<n> E`, `E{n}`: its automaton or buffer has as many states."""
+
+DURATION_US_MAX: Final = 10_000 * 365 * 86_400_000_000
+"""Ten thousand years: longer durations are slips of the pen and would overflow a time."""
+
+INFER_ROWS_MAX: Final = 100_000
+"""Rows that `infer` reads before it drafts a class: enough to see the types, fast on any file."""
+
+INFER_CLASSES_MAX: Final = 200
+"""Classes of one draft: more names than that are no names of classes."""
+
+INFER_KEY_COLUMNS_MAX: Final = 64
+"""Columns of a class whose values are remembered: keys stand to the left, and memory is finite."""
+
+INFER_LINE_BYTES_MAX: Final = 10_000_000
+"""Length of one line of text: a longer one is no event, and reading it whole would fill the memory."""
+
+INFER_ARRAY_BYTES_MAX: Final = 20_000_000
+"""Size of a JSON array that is read whole; larger ones must be cut into lines."""
