@@ -1,0 +1,5 @@
+"""`python -m augury` is the `augury` command."""
+
+from augury.cli import main
+
+main()

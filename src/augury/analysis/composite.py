@@ -1,0 +1,347 @@
+"""COMPOSITE as written → the algebra: classes and variables resolved, absences and repetitions checked for bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from augury import limits
+from augury.algebra import composite as a
+from augury.algebra.expression import Primitive, Variable
+from augury.analysis.declarations import Declarations, find_class
+from augury.analysis.references import VariableTable, primitive
+from augury.analysis.scalars import lower_condition
+from augury.analysis.scopes import constituent_scope
+from augury.clock import Moment, duration_us, show_duration
+from augury.diagnostics import Findings, Mark, Span
+from augury.event import EventClass
+from augury.language import syntax as s
+
+Op = s.CompositeOperator
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A composite expression, its variables and classes."""
+
+    expression: a.Composite
+    variables: VariableTable
+    classes: Mapping[str, EventClass]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What surrounds a sub-expression: whether something follows it in a sequence, and how long it may take."""
+
+    followed: bool = False
+    within_us: int | None = None
+
+
+def lower_composite(
+    expression: s.CompositeExpression,
+    within: s.DurationLiteral | None,
+    tables: Declarations,
+    findings: Findings,
+) -> Lowered | None:
+    """Resolve a COMPOSITE expression, with the WITHIN of its class; None where something is wrong."""
+    lowering = _Lowering(tables, findings)
+    lowered = lowering.lower(expression, _Place(within_us=_us(within)))
+    return None if lowered is None else Lowered(lowered, lowering.variables, lowering.classes)
+
+
+def graph_keys(expression: a.Composite, table: VariableTable, findings: Findings) -> tuple[Variable, ...]:
+    """The variables that keep a graph per value: those with a place that is not negated."""
+    positive: dict[str, Variable] = {}
+    negated: dict[str, list[Variable]] = {}
+    _gather(expression, positive, negated)
+    for name, places in negated.items():
+        if name not in positive and len(places) > 1:
+            findings.error(
+                "E302",
+                f"the variable `{name}` stands under negations only, so nothing gives it a value",
+                places[0].span,
+                "under one negation",
+                others=[Mark(places[1].span, "under another")],
+                helps=["use it in a place that is not negated as well, or write `_`"],
+            )
+    return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in positive.values())
+
+
+def _gather(node: a.Composite, positive: dict[str, Variable], negated: dict[str, list[Variable]]) -> None:
+    match node:
+        case Primitive(bindings=bindings):
+            for binding in bindings:
+                if isinstance(binding, Variable):
+                    positive.setdefault(binding.name, binding)
+        case a.Node(operator=Op.NOT, operands=(inner,)):
+            _gather_negated(inner, negated)
+        case a.NotBetween(absent=absent, opening=opening, closing=closing):
+            _gather_negated(absent, negated)
+            _gather(opening, positive, negated)
+            _gather(closing, positive, negated)
+        case a.AbsentFor(opening=opening, absent=absent):
+            _gather_negated(absent, negated)
+            _gather(opening, positive, negated)
+        case _:
+            for child in a.children(node):
+                _gather(child, positive, negated)
+
+
+def _gather_negated(node: a.Composite, negated: dict[str, list[Variable]]) -> None:
+    inside: dict[str, Variable] = {}
+    _gather(node, inside, {})
+    for name, variable in inside.items():
+        negated.setdefault(name, []).append(variable)
+
+
+def _us(duration: s.DurationLiteral | None) -> int | None:
+    return None if duration is None else duration_us(duration.count, duration.unit)
+
+
+class _Lowering:
+    def __init__(self, tables: Declarations, findings: Findings) -> None:
+        self.tables = tables
+        self.findings = findings
+        self.variables = VariableTable()
+        self.classes: dict[str, EventClass] = {}
+
+    def lower(self, node: s.CompositeExpression, place: _Place) -> a.Composite | None:
+        span = node.span
+        match node:
+            case s.EventRef():
+                return self._event(node)
+            case s.CompositeApply(operator=Op.NOT):
+                self.findings.error(
+                    "E304",
+                    "an absence stands beside something that is there",
+                    span,
+                    "nothing to measure it against",
+                    helps=["write A & !B, A > !B > C, or NOT(B)[A, C]"],
+                )
+                return None
+            case s.CompositeApply(operator=Op.SEQUENCE, operands=(left, right)):
+                return self._sequence(left, right, span, place)
+            case s.CompositeApply(operator=Op.AND):
+                return self._and(node)
+            case s.CompositeApply(operands=operands):
+                return self._node(Op.OR, operands, span)
+            case s.AnyOf():
+                return self._any_of(node)
+            case s.TimeBound():
+                return self._time_bound(node)
+            case s.NotBetween():
+                return self._not_between(node)
+            case s.Repeat():
+                return self._repeat(node, place)
+            case s.Plus(operand=operand, delay=delay):
+                inner = self.lower(operand, _Place())
+                return None if inner is None else a.Plus(inner, duration_us(delay.count, delay.unit), span)
+            case s.Scoped():
+                return self._scoped(node, place)
+            case s.Aperiodic() | s.Periodic():
+                return self._between_events(node)
+            case _:
+                assert_never(node)
+
+    def _event(self, ref: s.EventRef) -> a.Composite | None:
+        definition = self.tables.definitions.get(ref.name.key)
+        if definition is not None and ref.name.key not in self.tables.classes:
+            self.findings.error(
+                "E235",
+                f"`{definition.name.text}` names a MATCH expression, which a COMPOSITE cannot take",
+                ref.span,
+                "a definition",
+                others=[Mark(definition.name.span, "defined here")],
+                helps=["make it a class of its own: CREATE COMPLEX EVENT CLASS … AS MATCH …"],
+            )
+            return None
+        event_class = find_class(ref.name, self.tables.classes, self.findings)
+        if event_class is None:
+            return None
+        self.classes[ref.name.key] = event_class
+        return primitive(ref, event_class, _argument, self.variables, self.findings)
+
+    def _sequence(
+        self, left: s.CompositeExpression, right: s.CompositeExpression, span: Span, place: _Place
+    ) -> a.Composite | None:
+        if _is_absence(left) and _is_absence(right):
+            return self._only_absences(span)
+        first = self._operand(left, _Place(followed=True))
+        if not _is_absence(right):
+            return _joined(Op.SEQUENCE, first, self._operand(right, place), span)
+        second = self._operand(right, _Place())
+        if place.followed:
+            return _joined(Op.SEQUENCE, first, second, span)
+        if place.within_us is None:
+            self.findings.error(
+                "E305",
+                "nothing says how long to wait for what must not come",
+                right.span,
+                "an absence without an end",
+                helps=["bound it: A > !B WITHIN 5m, or NOT(B)[A, A + 5m], or let something follow: A > !B > C"],
+            )
+            return None
+        if first is None or not isinstance(second, a.Node):
+            return None
+        return a.AbsentFor(first, second.operands[0], place.within_us, span)
+
+    def _and(self, node: s.CompositeApply) -> a.Composite | None:
+        if all(_is_absence(operand) for operand in node.operands):
+            return self._only_absences(node.span)
+        left, right = (self._operand(operand, _Place()) for operand in node.operands)
+        return _joined(Op.AND, left, right, node.span)
+
+    def _only_absences(self, span: Span) -> a.Composite | None:
+        self.findings.error(
+            "E304",
+            "an absence stands beside something that is there; here both sides are absences",
+            span,
+            "",
+            helps=["name the event at which it is to be noticed: (!A & C) & !B"],
+        )
+        return None
+
+    def _operand(self, node: s.CompositeExpression, place: _Place) -> a.Composite | None:
+        """An operand of `&` or `>`, where an absence is allowed."""
+        if not (isinstance(node, s.CompositeApply) and node.operator is Op.NOT):
+            return self.lower(node, place)
+        inner = self.lower(node.operands[0], _Place())
+        return None if inner is None else a.Node(Op.NOT, (inner,), node.span)
+
+    def _node(self, operator: Op, operands: tuple[s.CompositeExpression, ...], span: Span) -> a.Composite | None:
+        lowered = [self.lower(operand, _Place()) for operand in operands]
+        known = tuple(operand for operand in lowered if operand is not None)
+        return a.Node(operator, known, span) if len(known) == len(lowered) else None
+
+    def _any_of(self, node: s.AnyOf) -> a.Composite | None:
+        lowered = [self.lower(operand, _Place()) for operand in node.operands]
+        known = tuple(operand for operand in lowered if operand is not None)
+        if node.count < 1:
+            self.findings.error("E308", "ANY asks for at least one event", node.span, f"asks for {node.count}")
+            return None
+        if node.count > len(node.operands):
+            self.findings.error(
+                "E307",
+                f"ANY asks for {node.count} of {len(node.operands)} events, which can never be",
+                node.span,
+                f"{len(node.operands)} given",
+                helps=[f"ask for at most {len(node.operands)}, or repeat one: E{{3}}"],
+            )
+            return None
+        return a.AnyOf(node.count, known, node.span) if len(known) == len(lowered) else None
+
+    def _time_bound(self, node: s.TimeBound) -> a.Composite | None:
+        inner = self.lower(node.operand, _Place())
+        low = None if node.low is None else node.low.first_us()
+        high = node.high.last_us() if node.keyword == "AT" else _upper(node.high)
+        if low is not None and high < low:
+            self.findings.error(
+                "E306",
+                "the interval ends before it starts",
+                node.span,
+                f"from {node.low} to {node.high}",
+                helps=["swap the two times"],
+            )
+            return None
+        return None if inner is None else a.Bounded(low, high, inner, node.span)
+
+    def _not_between(self, node: s.NotBetween) -> a.Composite | None:
+        absent, opening = self.lower(node.absent, _Place()), self.lower(node.opening, _Place())
+        closing = self.lower(node.closing, _Place())
+        if absent is None or opening is None or closing is None:
+            return None
+        if isinstance(closing, a.Plus) and closing.operand == opening:
+            return a.AbsentFor(opening, absent, closing.delay_us, node.span)
+        return a.NotBetween(absent, opening, closing, node.span)
+
+    def _repeat(self, node: s.Repeat, place: _Place) -> a.Composite | None:
+        inner = self.lower(node.operand, _Place())
+        if node.count > limits.NTH_MAX:
+            self.findings.error(
+                "E404",
+                f"n may be at most {limits.NTH_MAX:,}",
+                node.span,
+                "too many",
+                helps=["aggregate in a SELECT instead"],
+            )
+            return None
+        if node.count < 1 and not node.open:
+            self.findings.error(
+                "E308",
+                "`E{n}` counts from 1",
+                node.span,
+                f"there is no {node.count}th occurrence",
+                helps=["write E* for any number"],
+            )
+            return None
+        if node.open and not place.followed:
+            self.findings.error(
+                "E310",
+                "nothing says when this repetition is over",
+                node.span,
+                "no event closes it",
+                helps=["let an event follow: E* > C; or ask for a number: E{3}"],
+            )
+            return None
+        return None if inner is None else a.Repeat(inner, node.count, node.open, node.span)
+
+    def _scoped(self, node: s.Scoped, place: _Place) -> a.Composite | None:
+        inner_place = _Place(place.followed and node.within is None, _us(node.within))
+        before = dict(self.classes)
+        self.classes.clear()
+        inner = self.lower(node.operand, inner_place)
+        inside = dict(self.classes)
+        self.classes.update({**before, **inside})
+        where = None
+        if node.where is not None:
+            names = {key: (v.name, self.variables.types[key]) for key, v in self.variables.first.items()}
+            scope = constituent_scope("WHERE", names, inside, self.findings)
+            where = lower_condition(node.where, scope, self.findings)
+            if where is None:
+                return None
+        return None if inner is None else a.Scoped(inner, _us(node.within), where, node.span)
+
+    def _between_events(self, node: s.Aperiodic | s.Periodic) -> a.Composite | None:
+        opening, closing = self.lower(node.opening, _Place()), self.lower(node.closing, _Place())
+        if isinstance(node, s.Aperiodic):
+            middle = self.lower(node.middle, _Place())
+            if opening is None or middle is None or closing is None:
+                return None
+            return a.Aperiodic(opening, middle, closing, node.gathered, node.span)
+        period_us = duration_us(node.period.count, node.period.unit)
+        if period_us < 1:
+            self.findings.error(
+                "E308",
+                "a period is longer than nothing",
+                node.period.span,
+                f"every {show_duration(period_us)}",
+            )
+            return None
+        if opening is None or closing is None:
+            return None
+        return a.Periodic(opening, period_us, closing, node.gathered, node.span)
+
+
+def _joined(operator: Op, left: a.Composite | None, right: a.Composite | None, span: Span) -> a.Composite | None:
+    return None if left is None or right is None else a.Node(operator, (left, right), span)
+
+
+def _is_absence(node: s.CompositeExpression) -> bool:
+    """Whether a node says only what is not there."""
+    if not isinstance(node, s.CompositeApply):
+        return False
+    if node.operator is Op.NOT:
+        return True
+    return node.operator is not Op.OR and all(_is_absence(operand) for operand in node.operands)
+
+
+def _argument(argument: s.Argument) -> s.Argument | tuple[str, str]:
+    if isinstance(argument, s.EventRef) and argument.arguments is None and argument.mask is None:
+        return argument.name.key, argument.name.text
+    return argument
+
+
+def _upper(moment: Moment) -> int:
+    """An upper bound is included: a day to its end, a second at its start."""
+    return moment.last_us() if moment.whole_day else moment.first_us()

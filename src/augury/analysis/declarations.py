@@ -1,0 +1,219 @@
+"""Who is who: the classes, definitions, rules and triggers of a program, their attributes, types and keys.
+
+In: statements. Out: tables by name; every duplicate, unknown type and bad key is reported. No expression is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from augury.clock import duration_us
+from augury.diagnostics import Findings, Mark, closest
+from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, Attribute, ClassKind, EventClass, key_of
+from augury.language import syntax as s
+from augury.types import STRING, TYPE_NAMES, BadTypeParameters, Type, parse_type
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class Declarations:
+    """The tables; keys are names without regard to case."""
+
+    classes: dict[str, EventClass] = field(default_factory=dict)
+    class_statements: dict[str, s.EventClassStatement] = field(default_factory=dict)
+    definitions: dict[str, s.Definition] = field(default_factory=dict)
+    rules: dict[str, s.Rule] = field(default_factory=dict)
+    groups: dict[str, s.RuleGroup] = field(default_factory=dict)
+    triggers: dict[str, s.Trigger] = field(default_factory=dict)
+    sources: dict[str, s.SourceStatement] = field(default_factory=dict)
+    parameters: dict[str, tuple[Attribute, ...]] = field(default_factory=dict)
+    """Of rules, and of triggers under `trigger:` and the name."""
+
+
+def declare(program: s.Program, findings: Findings) -> Declarations:
+    """Fill the tables; of two things with one name the first counts."""
+    tables = Declarations()
+    for statement in program.statements:
+        match statement:
+            case s.SubscribedClass() | s.ComplexClass() | s.ClockClass():
+                if _first(tables.class_statements, statement, "event class", findings):
+                    tables.classes[statement.name.key] = _event_class(statement, findings)
+            case s.Definition():
+                if _first(tables.definitions, statement, "definition", findings):
+                    _check_definition(statement, findings)
+            case s.Rule():
+                if _first(tables.rules, statement, "rule", findings):
+                    tables.parameters[statement.name.key] = _attributes(statement.parameters, "parameter", findings)
+            case s.RuleGroup():
+                _first(tables.groups, statement, "rule group", findings)
+            case s.Trigger():
+                if _first(tables.triggers, statement, "trigger", findings):
+                    key = "trigger:" + statement.name.key
+                    tables.parameters[key] = _attributes(statement.parameters, "parameter", findings)
+            case s.SourceStatement(event_class=name):
+                if name.key in tables.sources:
+                    _twice("source of class", name, tables.sources[name.key].event_class, findings)
+                else:
+                    tables.sources[name.key] = statement
+            case s.SetStatement():
+                pass
+    for key, definition in tables.definitions.items():
+        if key in tables.class_statements:
+            _twice("definition and event class", definition.name, tables.class_statements[key].name, findings)
+    return tables
+
+
+def unknown(
+    what: str,
+    name: s.Ident,
+    known: Iterable[str],
+    code: str,
+    findings: Findings,
+    *,
+    label: str = "",
+    extra: str = "",
+) -> None:
+    """Report a name that nothing has, with the nearest one that something has."""
+    names = list(known)
+    helps = []
+    if (meant := closest(name.text, names)) is not None:
+        helps.append(f"did you mean `{meant}`?")
+    elif names and len(names) <= 12:
+        helps.append(f"there is {', '.join(f'`{n}`' for n in names)}")
+    if extra:
+        helps.append(extra)
+    findings.error(code, f"there is no {what} `{name.text}`", name.span, label or f"unknown {what}", helps=helps)
+
+
+def unknown_attribute(event_class: EventClass, name: s.Ident, findings: Findings) -> None:
+    """Report an attribute that a class lacks."""
+    names = [a.name for a in event_class.attributes]
+    has = f"`{event_class.name}` has {', '.join(names)}" if names else f"`{event_class.name}` has no attributes"
+    meant = closest(name.text, [*names, "occ_time", "det_time"])
+    findings.error(
+        "E203",
+        f"event class `{event_class.name}` has no attribute `{name.text}`",
+        name.span,
+        "unknown attribute",
+        helps=[f"did you mean `{meant}`? {has}" if meant else has],
+    )
+
+
+def find_class(name: s.Ident, classes: Mapping[str, EventClass], findings: Findings) -> EventClass | None:
+    """The class of that name, or a report that there is none."""
+    found = classes.get(name.key)
+    if found is None:
+        unknown("event class", name, [c.name for c in classes.values()], "E200", findings)
+    return found
+
+
+def resolve_type(ref: s.TypeRef, findings: Findings) -> Type:
+    """The type a word stands for; an unknown one is reported and taken for a string."""
+    try:
+        found = parse_type(ref.name.text, ref.parameters)
+    except BadTypeParameters as error:
+        findings.error("E204", str(error), ref.span, "these parameters do not fit")
+        return STRING
+    if found is None:
+        meant = closest(ref.name.text, TYPE_NAMES)
+        helps = [f"did you mean `{meant}`?"] if meant else ["types are " + ", ".join(TYPE_NAMES)]
+        findings.error("E204", f"there is no type `{ref.name.text}`", ref.span, "unknown type", helps=helps)
+        return STRING
+    return found
+
+
+def _first(table: dict[str, _T], statement: _T, what: str, findings: Findings) -> bool:
+    name: s.Ident = statement.name  # type: ignore[attr-defined]
+    if name.key in table:
+        _twice(what, name, table[name.key].name, findings)  # type: ignore[attr-defined]
+        return False
+    table[name.key] = statement
+    return True
+
+
+def _twice(what: str, name: s.Ident, before: s.Ident, findings: Findings) -> None:
+    findings.error(
+        "E201",
+        f"{what} `{name.text}` is declared twice",
+        name.span,
+        "again here",
+        others=[Mark(before.span, "first declared here")],
+        helps=["names do not regard case"],
+    )
+
+
+def _attributes(given: tuple[s.Attribute, ...], what: str, findings: Findings) -> tuple[Attribute, ...]:
+    seen: dict[str, s.Attribute] = {}
+    for attribute in given:
+        name = attribute.name
+        if name.key in seen:
+            findings.error(
+                "E202",
+                f"{what} `{name.text}` is declared twice",
+                name.span,
+                "again here",
+                others=[Mark(seen[name.key].name.span, "first declared here")],
+            )
+        elif what == "attribute" and (name.key in RESERVED_ATTRIBUTES or name.key in TIME_ATTRIBUTES):
+            findings.error(
+                "E225",
+                f"`{name.text}` cannot be an attribute: every event has it already",
+                name.span,
+                "reserved",
+                helps=["reserved are " + ", ".join(sorted(RESERVED_ATTRIBUTES))],
+            )
+        else:
+            seen[name.key] = attribute
+    return tuple(Attribute(a.name.text, resolve_type(a.type, findings), a.name.span) for a in seen.values())
+
+
+def _event_class(statement: s.EventClassStatement, findings: Findings) -> EventClass:
+    name = statement.name
+    match statement:
+        case s.ClockClass(lifespan=lifespan):
+            return EventClass(name.text, ClassKind.CLOCK, False, (), (), lifespan_us(lifespan), name.span)
+        case s.SubscribedClass(mutable=mutable):
+            kind = ClassKind.SUBSCRIBED
+        case s.ComplexClass():
+            kind, mutable = ClassKind.COMPLEX, True
+    attributes = _attributes(statement.attributes, "attribute", findings)
+    by_key = {key_of(a.name): a for a in attributes}
+    key: list[str] = []
+    for part in statement.key:
+        if part.key not in by_key:
+            has = ", ".join(a.name for a in attributes) or "no attributes"
+            meant = closest(part.text, [a.name for a in attributes])
+            findings.error(
+                "E205",
+                f"the key of `{name.text}` names `{part.text}`, which is not among its attributes",
+                part.span,
+                "not an attribute",
+                helps=[f"did you mean `{meant}`?" if meant else f"`{name.text}` has {has}"],
+            )
+        elif by_key[part.key].name in key:
+            findings.error("E226", f"the key of `{name.text}` names `{part.text}` twice", part.span, "again here")
+        else:
+            key.append(by_key[part.key].name)
+    return EventClass(name.text, kind, mutable, attributes, tuple(key), lifespan_us(statement.lifespan), name.span)
+
+
+def lifespan_us(lifespan: s.Lifespan | None) -> int | None:
+    """The microseconds of a lifespan; None for ever (and where it is to be taken from the constituents)."""
+    return duration_us(lifespan.count, lifespan.unit) if isinstance(lifespan, s.DurationLiteral) else None
+
+
+def _check_definition(definition: s.Definition, findings: Findings) -> None:
+    seen: dict[str, s.Ident] = {}
+    for parameter in definition.parameters:
+        if parameter.key in seen:
+            findings.error(
+                "E202",
+                f"parameter `{parameter.text}` is declared twice",
+                parameter.span,
+                "again here",
+                others=[Mark(seen[parameter.key].span, "first declared here")],
+            )
+        seen[parameter.key] = parameter

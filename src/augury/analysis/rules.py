@@ -1,0 +1,250 @@
+"""Conditions and actions, rules, rule structures and triggers as written → typed and resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from augury.algebra import rule as a
+from augury.algebra.scalar import Scalar
+from augury.analysis.declarations import Declarations, find_class, resolve_type, unknown
+from augury.analysis.derivations import composite_plan
+from augury.analysis.scalars import Scope, lower_condition, lower_scalar
+from augury.analysis.scopes import condition_scope, constituent_scope, rule_scope
+from augury.diagnostics import Findings, Mark
+from augury.event import Attribute, ClassKind, EventClass, key_of
+from augury.language import syntax as s
+from augury.types import assignable, with_article
+
+
+def condition_actions(
+    statements: Sequence[s.OnStatement], event_class: EventClass, findings: Findings
+) -> tuple[a.ConditionAction, ...]:
+    """The ON statements of a class."""
+    scope = condition_scope(event_class, findings)
+    found = []
+    for statement in statements:
+        condition = lower_condition(statement.condition, scope, findings)
+        actions = [_action(call, scope, findings) for call in statement.actions]
+        known = tuple(action for action in actions if action is not None)
+        if condition is not None and len(known) == len(actions):
+            found.append(a.ConditionAction(condition, known, statement.span))
+    return tuple(found)
+
+
+def _action(call: s.ActionCall, scope: Scope, findings: Findings) -> a.ActionCall | None:
+    if call.post:
+        findings.error(
+            "E223",
+            "POST belongs to rules",
+            call.span,
+            "not in an ON statement",
+            helps=["name an action here, or let a trigger run a rule that posts"],
+        )
+        return None
+    arguments = _scalars(call.arguments, scope, findings)
+    return None if arguments is None else a.ActionCall(call.name.text, arguments, call.span)
+
+
+def _scalars(given: Sequence[s.Scalar], scope: Scope, findings: Findings) -> tuple[Scalar, ...] | None:
+    lowered = [lower_scalar(argument, scope, findings) for argument in given]
+    known = tuple(argument for argument in lowered if argument is not None)
+    return known if len(known) == len(lowered) else None
+
+
+def rules(tables: Declarations, findings: Findings) -> tuple[a.Rule, ...]:
+    """All rules, each with the groups it belongs to."""
+    groups: dict[str, list[str]] = {}
+    for group in tables.groups.values():
+        for name in group.rules:
+            if name.key in tables.rules:
+                groups.setdefault(name.key, []).append(group.name.text)
+            else:
+                unknown("rule", name, [r.name.text for r in tables.rules.values()], "E217", findings)
+    found = []
+    for key, rule in tables.rules.items():
+        parameters = tables.parameters[key]
+        scope = rule_scope(parameters, rule.name.text, findings)
+        condition = None if rule.condition is None else lower_condition(rule.condition, scope, findings)
+        actions, alternatives = (
+            tuple(deed for call in calls if (deed := _deed(call, scope, tables, findings)) is not None)
+            for calls in (rule.actions, rule.alternatives)
+        )
+        found.append(
+            a.Rule(
+                rule.name.text,
+                parameters,
+                condition,
+                actions,
+                alternatives,
+                tuple(groups.get(key, ())),
+                rule.span,
+            )
+        )
+    return tuple(found)
+
+
+def _deed(call: s.ActionCall, scope: Scope, tables: Declarations, findings: Findings) -> a.Deed | None:
+    arguments = _scalars(call.arguments, scope, findings)
+    if not call.post:
+        return None if arguments is None else a.ActionCall(call.name.text, arguments, call.span)
+    event_class = find_class(call.name, tables.classes, findings)
+    if event_class is None:
+        return None
+    if event_class.kind is not ClassKind.SUBSCRIBED:
+        findings.error(
+            "E223",
+            f"`{event_class.name}` is a {event_class.kind} class: its events cannot be posted",
+            call.span,
+            "",
+            others=[Mark(event_class.span, "declared here")],
+            helps=["post an event of a SUBSCRIBED class"],
+        )
+        return None
+    wanted = event_class.attributes
+    if len(call.arguments) != len(wanted):
+        names = ", ".join(at.name for at in wanted)
+        findings.error(
+            "E223",
+            f"`{event_class.name}` has {len(wanted)} attributes, but {len(call.arguments)} are posted",
+            call.span,
+            f"its attributes are ({names})",
+            others=[Mark(event_class.span, "declared here")],
+        )
+        return None
+    if arguments is None:
+        return None
+    for attribute, value, written in zip(wanted, arguments, call.arguments, strict=True):
+        _fits(attribute, value, written, "E223", findings)
+    return a.Post(event_class.name, arguments, call.span)
+
+
+def _fits(wanted: Attribute, value: Scalar, written: s.Scalar, code: str, findings: Findings) -> None:
+    if not assignable(value.type, wanted.type):
+        findings.error(
+            code,
+            f"`{wanted.name}` is {with_article(wanted.type)}, which {value.type} does not fit",
+            written.span,
+            f"this is {with_article(value.type)}",
+            others=[Mark(wanted.span, f"declared as {wanted.type}")],
+        )
+
+
+def triggers(tables: Declarations, findings: Findings) -> tuple[a.Trigger, ...]:
+    """All triggers whose parts make sense."""
+    found = (_trigger(trigger, tables, findings) for trigger in tables.triggers.values())
+    return tuple(trigger for trigger in found if trigger is not None)
+
+
+def _trigger(trigger: s.Trigger, tables: Declarations, findings: Findings) -> a.Trigger | None:
+    parameters = tables.parameters["trigger:" + trigger.name.key]
+    events = {n.key: cls for n in trigger.events if (cls := find_class(n, tables.classes, findings)) is not None}
+    composite, constituents = None, dict(events)
+    if trigger.composite is not None:
+        planned = composite_plan(trigger.composite, None, tables, findings)
+        if planned is not None:
+            composite = planned[0]
+            constituents.update({key_of(name): tables.classes[key_of(name)] for name in planned[1]})
+    triggering = events if trigger.events else constituents
+    for event_class in triggering.values():
+        _check_parameters(trigger, parameters, event_class, findings)
+    names = {key_of(p.name): (p.name, p.type) for p in parameters}
+    scope = constituent_scope("RULESTRUC", names, constituents, findings, now=True)
+    structure = _structure(trigger.structure, scope, tables, findings)
+    returns = None
+    if trigger.returns is not None:
+        kind = resolve_type(trigger.returns.type, findings)
+        called = {call.name.key: call.name.text for call in rule_calls(trigger.structure)}
+        if trigger.returns.rule.key not in called:
+            unknown("rule in this RULESTRUC called", trigger.returns.rule, called.values(), "E221", findings)
+        returns = (kind, trigger.returns.rule.text)
+    if structure is None or (trigger.composite is not None and composite is None):
+        return None
+    names_of_events = tuple(cls.name for cls in events.values())
+    return a.Trigger(trigger.name.text, parameters, names_of_events, composite, structure, returns, trigger.span)
+
+
+def _check_parameters(
+    trigger: s.Trigger, parameters: Sequence[Attribute], event_class: EventClass, findings: Findings
+) -> None:
+    """The parameters are the triggering event's attributes by position; a trigger without any takes every event."""
+    if not parameters:
+        return
+    declared = Mark(event_class.span, "declared here")
+    if len(parameters) != len(event_class.attributes):
+        findings.error(
+            "E220",
+            f"the trigger has {len(parameters)} parameters, but its event `{event_class.name}` "
+            f"has {len(event_class.attributes)} attributes",
+            trigger.name.span,
+            "parameters are attributes by position",
+            others=[declared],
+            helps=["give it as many, or none and name values in RULESTRUC: R1(Order.account)"],
+        )
+        return
+    for parameter, attribute in zip(parameters, event_class.attributes, strict=True):
+        if not assignable(attribute.type, parameter.type):
+            findings.error(
+                "E220",
+                f"parameter `{parameter.name}` is {with_article(parameter.type)}, but `{event_class.name}.{attribute.name}` "
+                f"is {with_article(attribute.type)}",
+                parameter.span,
+                f"{with_article(parameter.type)}",
+                others=[Mark(attribute.span, f"{with_article(attribute.type)}")],
+            )
+
+
+def rule_calls(structure: s.RuleStructure) -> Iterator[s.RuleCall]:
+    """The rules of a structure, left to right."""
+    match structure:
+        case s.RuleCall():
+            yield structure
+        case s.OneAfterTheOther(steps=parts) | s.SideBySide(branches=parts):
+            for part in parts:
+                yield from rule_calls(part)
+
+
+def _structure(
+    structure: s.RuleStructure, scope: Scope, tables: Declarations, findings: Findings
+) -> a.Structure | None:
+    match structure:
+        case s.RuleCall():
+            return _rule_call(structure, scope, tables, findings)
+        case s.OneAfterTheOther(steps=parts) | s.SideBySide(branches=parts):
+            lowered = [_structure(part, scope, tables, findings) for part in parts]
+            known = tuple(part for part in lowered if part is not None)
+            if len(known) < len(lowered):
+                return None
+            kind = a.InOrder if isinstance(structure, s.OneAfterTheOther) else a.SideBySide
+            return kind(known, structure.span)
+
+
+def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: Findings) -> a.RuleCall | None:
+    arguments = _scalars(call.arguments, scope, findings)
+    rule = tables.rules.get(call.name.key)
+    if rule is None:
+        unknown("rule", call.name, [r.name.text for r in tables.rules.values()], "E217", findings)
+        return None
+    wanted = tables.parameters[call.name.key]
+    if len(call.arguments) != len(wanted):
+        names = ", ".join(p.name for p in wanted) or "none"
+        findings.error(
+            "E218",
+            f"rule `{rule.name.text}` takes {len(wanted)} arguments, not {len(call.arguments)}",
+            call.span,
+            f"its parameters: {names}",
+            others=[Mark(rule.name.span, "declared here")],
+        )
+        return None
+    if arguments is None:
+        return None
+    for parameter, value, written in zip(wanted, arguments, call.arguments, strict=True):
+        _fits(parameter, value, written, "E219", findings)
+    return a.RuleCall(rule.name.text, arguments, call.span)
+
+
+def group_table(tables: Declarations) -> Mapping[str, tuple[str, ...]]:
+    """The rules of each group, by the group's name."""
+    return {
+        g.name.text: tuple(tables.rules[r.key].name.text for r in g.rules if r.key in tables.rules)
+        for g in tables.groups.values()
+    }

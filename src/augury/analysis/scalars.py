@@ -1,0 +1,327 @@
+"""Written scalar expressions → typed ones: names by a scope, operators by the table of `augury.algebra.operators`.
+
+In: syntax and a scope that says what names mean there. Out: a typed expression, or None with the reasons reported.
+Each mistake is reported once: what is built on it stays silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from augury.algebra import scalar as a
+from augury.algebra.operators import FUNCTIONS, SYMBOLS, Operator, TypeProblem
+from augury.analysis.declarations import resolve_type, unknown_attribute
+from augury.clock import duration_us, microseconds_of
+from augury.diagnostics import Findings, Mark, Span, closest
+from augury.event import EventClass
+from augury.language import syntax as s
+from augury.types import (
+    BOOLEAN,
+    DATE,
+    DURATION,
+    NULL,
+    TIMESTAMP,
+    Date,
+    String,
+    Timestamp,
+    Type,
+    parse_type,
+    with_article,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What names mean where an expression stands."""
+
+    place: str
+    """Where that is, for messages: `a mask`."""
+    resolve: Callable[[s.Name], a.Scalar | None]
+    """The meaning of a name; reports what it does not know and gives None."""
+    now: bool = False
+    timing: bool = False
+    previous: EventClass | None = None
+    """The class whose earlier events PREV looks at; None where there is no PREV."""
+
+
+def lower_scalar(expression: s.Scalar, scope: Scope, findings: Findings) -> a.Scalar | None:
+    """The typed form of an expression."""
+    return _Lowering(scope, findings).lower(expression)
+
+
+def lower_condition(expression: s.Scalar, scope: Scope, findings: Findings) -> a.Scalar | None:
+    """The typed form of an expression that has to be a truth value."""
+    lowered = lower_scalar(expression, scope, findings)
+    if lowered is not None and lowered.type not in (BOOLEAN, NULL):
+        findings.error(
+            "E210",
+            f"{scope.place} is a truth value, not {with_article(lowered.type)}",
+            expression.span,
+            f"this is {with_article(lowered.type)}",
+            helps=["compare it with something"],
+        )
+        return None
+    return lowered
+
+
+def literal_constant(literal: s.Literal, beside: Type | None = None) -> a.Constant | None:
+    """A constant as written; a string beside a time is read as one. None where it is too long for any type."""
+    if isinstance(literal.value, str) and isinstance(beside, Timestamp | Date):
+        read = _read_time(literal.value, beside)
+        if read is not None:
+            return a.Constant(read, beside, literal.span)
+    found = a.literal(literal.value, literal.span)
+    return None if isinstance(found, TypeProblem) else found
+
+
+def typed_constant(literal: s.TypedLiteral, findings: Findings) -> a.Constant | None:
+    """`TIMESTAMP '…'` or `DATE '…'`."""
+    try:
+        wanted = parse_type(literal.type_name.text, ())
+    except ValueError:
+        wanted = None
+    if not isinstance(wanted, Timestamp | Date):
+        findings.error(
+            "E204",
+            f"only TIMESTAMP and DATE stand before a string, not `{literal.type_name.text}`",
+            literal.span,
+            "not a time",
+            helps=[f"write CAST('{literal.text}' AS {literal.type_name.text}) for another type"],
+        )
+        return None
+    value = _read_time(literal.text, wanted)
+    if value is None:
+        shape = "2026-01-31T09:00:00Z" if isinstance(wanted, Timestamp) else "2026-01-31"
+        findings.error(
+            "E108",
+            f"`{literal.text}` is not a {wanted}",
+            literal.span,
+            "no such time",
+            helps=[f"write it {shape}"],
+        )
+        return None
+    return a.Constant(value, wanted, literal.span)
+
+
+def _read_time(text: str, wanted: Timestamp | Date) -> int | date | None:
+    try:
+        if isinstance(wanted, Date):
+            return date.fromisoformat(text.strip())
+        moment = datetime.fromisoformat(text.strip())
+        return microseconds_of(moment.astimezone(UTC) if moment.tzinfo else moment)
+    except (ValueError, OverflowError):
+        return None
+
+
+class _Lowering:
+    def __init__(self, scope: Scope, findings: Findings) -> None:
+        self.scope = scope
+        self.findings = findings
+
+    def lower(self, expression: s.Scalar) -> a.Scalar | None:
+        span = expression.span
+        match expression:
+            case s.Literal():
+                return self._built(a.literal(expression.value, span), [span])
+            case s.TypedLiteral():
+                return typed_constant(expression, self.findings)
+            case s.DurationLiteral(count=count, unit=unit):
+                return a.Constant(duration_us(count, unit), DURATION, span)
+            case s.Now():
+                return self._now(expression)
+            case s.Name():
+                return self._name(expression)
+            case s.Unary(operator=operator, operand=operand):
+                return self._apply(Operator.NOT if operator == "NOT" else Operator.NEGATE, [operand], span)
+            case s.Binary(operator=operator, left=left, right=right):
+                return self._apply(SYMBOLS[operator], [left, right], span)
+            case s.Logical(operator=operator, operands=operands):
+                return self._apply(SYMBOLS[operator], operands, span)
+            case s.IsNull(operand=operand, negated=negated):
+                return self._negated(self._apply(Operator.IS_NULL, [operand], span), negated, span)
+            case s.InList(operand=operand, items=items, negated=negated):
+                return self._negated(self._apply(Operator.IN, [operand, *items], span), negated, span)
+            case s.Like(operand=operand, pattern=pattern, negated=negated):
+                return self._negated(self._apply(Operator.LIKE, [operand, pattern], span), negated, span)
+            case s.Between():
+                return self._between(expression)
+            case s.Call():
+                return self._call(expression)
+            case s.Cast(operand=operand, type=ref):
+                inner = self.lower(operand)
+                target = resolve_type(ref, self.findings)
+                return None if inner is None else self._built(a.cast(inner, target, span), [operand.span])
+            case s.Case():
+                return self._case(expression)
+            case _:
+                assert_never(expression)
+
+    def _apply(self, operator: Operator, operands: Sequence[s.Scalar], span: Span) -> a.Scalar | None:
+        lowered = [self.lower(operand) for operand in operands]
+        known = [operand for operand in lowered if operand is not None]
+        if len(known) < len(lowered):
+            return None
+        return self._built(a.apply(operator, tuple(_read_beside_times(known)), span), [o.span for o in operands], span)
+
+    def _built(
+        self, built: a.Scalar | TypeProblem, spans: Sequence[Span], whole: Span | None = None
+    ) -> a.Scalar | None:
+        if not isinstance(built, TypeProblem):
+            return built
+        blamed = spans[built.operand] if built.operand < len(spans) else whole or spans[-1]
+        others = [Mark(span) for i, span in enumerate(spans) if i != built.operand and len(spans) == 2]
+        self.findings.error(
+            "E209",
+            built.message,
+            blamed,
+            "does not fit" if whole else "",
+            others=others,
+            helps=[f"write {built.proposal}"] if built.proposal else [],
+        )
+        return None
+
+    def _negated(self, expression: a.Scalar | None, negated: bool, span: Span) -> a.Scalar | None:
+        if expression is None or not negated:
+            return expression
+        return self._built(a.apply(Operator.NOT, (expression,), span), [span])
+
+    def _between(self, expression: s.Between) -> a.Scalar | None:
+        span = expression.span
+        low = self._apply(Operator.GE, [expression.operand, expression.low], span)
+        # The operand's own mistakes are reported once: the second half is built on a silent findings list.
+        silent = _Lowering(self.scope, Findings() if low is None else self.findings)
+        high = silent._apply(Operator.LE, [expression.operand, expression.high], span)
+        if low is None or high is None:
+            return None
+        both = self._built(a.apply(Operator.AND, (low, high), span), [span])
+        return self._negated(both, expression.negated, span)
+
+    def _case(self, expression: s.Case) -> a.Scalar | None:
+        branches = [(self.lower(condition), self.lower(value)) for condition, value in expression.branches]
+        default = None if expression.default is None else self.lower(expression.default)
+        known = [(c, v) for c, v in branches if c is not None and v is not None]
+        if len(known) < len(branches) or (default is None and expression.default is not None):
+            return None
+        spans = [part.span for branch in expression.branches for part in branch]
+        return self._built(a.case(tuple(known), default, expression.span), spans, expression.span)
+
+    def _now(self, expression: s.Now) -> a.Scalar | None:
+        if self.scope.now:
+            return a.Now(span=expression.span)
+        self.findings.error(
+            "E213",
+            f"NOW has no meaning in {self.scope.place}",
+            expression.span,
+            "there is no tick here",
+            helps=["compare occ_time or det_time with a TIMESTAMP, or say it in an ON condition"],
+        )
+        return None
+
+    def _name(self, expression: s.Name) -> a.Scalar | None:
+        word = expression.name.text.upper()
+        if self.scope.timing and expression.qualifier is None and word in a.TimingPrimitive.__members__:
+            return a.Timing(a.TimingPrimitive(word), span=expression.span)
+        return self.scope.resolve(expression)
+
+    def _call(self, expression: s.Call) -> a.Scalar | None:
+        name = expression.function.text.upper()
+        if name == "PREV":
+            return self._previous(expression)
+        if name in a.TimingPrimitive.__members__ and self.scope.timing:
+            return self._bounded_timing(expression, a.TimingPrimitive(name))
+        operator = FUNCTIONS.get(name)
+        if operator is None or expression.star:
+            self._unknown_function(expression)
+            return None
+        return self._apply(operator, expression.arguments, expression.span)
+
+    def _unknown_function(self, expression: s.Call) -> None:
+        name = expression.function.text
+        known = [*FUNCTIONS, "PREV"] + (["LATE"] if self.scope.timing else [])
+        meant = closest(name, known)
+        if name.upper() in ("COUNT", "SUM", "MIN", "MAX", "AVG"):
+            helps = ["aggregates stand in COLLECT and in SELECT only; of several values take LEAST or GREATEST"]
+        else:
+            helps = [f"did you mean `{meant}`?"] if meant else ["`augury explain E211` lists the functions"]
+        self.findings.error(
+            "E211",
+            f"there is no function `{name}` here",
+            expression.function.span,
+            "unknown function",
+            helps=helps,
+        )
+
+    def _bounded_timing(self, expression: s.Call, primitive: a.TimingPrimitive) -> a.Scalar | None:
+        bounds = [arg for arg in expression.arguments if isinstance(arg, s.DurationLiteral)]
+        if primitive is not a.TimingPrimitive.LATE or len(bounds) != 2 or len(expression.arguments) != 2:
+            self.findings.error(
+                "E237",
+                f"{primitive} takes no arguments"
+                if primitive is not a.TimingPrimitive.LATE
+                else "LATE takes two durations, the least and the greatest delay",
+                expression.span,
+                "",
+                helps=["write LATE or LATE(5h, 1d)" if primitive is a.TimingPrimitive.LATE else f"write {primitive}"],
+            )
+            return None
+        least, most = (duration_us(bound.count, bound.unit) for bound in bounds)
+        if least > most:
+            self.findings.error(
+                "E306",
+                "the greatest delay lies below the least",
+                expression.span,
+                "never holds",
+                helps=["swap the two durations"],
+            )
+            return None
+        return a.Timing(primitive, least, most, span=expression.span)
+
+    def _previous(self, expression: s.Call) -> a.Scalar | None:
+        event_class = self.scope.previous
+        if event_class is None:
+            self.findings.error(
+                "E227",
+                f"PREV has no meaning in {self.scope.place}",
+                expression.span,
+                "",
+                helps=["PREV(attribute) looks at the event before, inside a mask of MATCH: Rate[value < PREV(value)]"],
+            )
+            return None
+        match expression.arguments:
+            case (s.Name(qualifier=None, name=name),):
+                offset = 1
+            case (s.Name(qualifier=None, name=name), s.Literal(value=int(offset))) if offset >= 1:
+                pass
+            case _:
+                self.findings.error(
+                    "E227",
+                    "PREV takes an attribute, and perhaps how many events back",
+                    expression.span,
+                    "",
+                    helps=["write PREV(value) or PREV(value, 2)"],
+                )
+                return None
+        attribute = event_class.attribute(name.text)
+        if attribute is None:
+            unknown_attribute(event_class, name, self.findings)
+            return None
+        return a.Previous(attribute.name, offset, attribute.type, expression.span)
+
+
+def _read_beside_times(operands: Sequence[a.Scalar]) -> list[a.Scalar]:
+    """Read string constants as times where another operand is a time: `occTime > '2026-01-01'`."""
+    beside = next((o.type for o in operands if isinstance(o.type, Timestamp | Date)), None)
+    if beside is None:
+        return list(operands)
+    return [_as_time(o, beside) for o in operands]
+
+
+def _as_time(operand: a.Scalar, beside: Timestamp | Date) -> a.Scalar:
+    if isinstance(operand, a.Constant) and isinstance(operand.type, String) and isinstance(operand.value, str):
+        for wanted in (beside, TIMESTAMP, DATE):
+            if (value := _read_time(operand.value, wanted)) is not None:
+                return a.Constant(value, wanted, operand.span)
+    return operand

@@ -1,0 +1,152 @@
+"""What names mean in a mask, in WHERE and RETURN, in a condition, in a rule and in a trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from augury.algebra import scalar as a
+from augury.analysis.declarations import unknown_attribute
+from augury.analysis.scalars import Scope
+from augury.diagnostics import Findings, closest
+from augury.event import Attribute, EventClass, key_of
+from augury.language import syntax as s
+from augury.types import Type
+
+_TIMING = tuple(a.TimingPrimitive)
+
+
+def mask_scope(event_class: EventClass, findings: Findings) -> Scope:
+    """Inside `A[…]`: the attributes of A."""
+
+    def resolve(name: s.Name) -> a.Scalar | None:
+        if name.qualifier is not None and name.qualifier.key != key_of(event_class.name):
+            findings.error(
+                "E214",
+                f"a mask sees the attributes of its own class only, not `{name.qualifier.text}`",
+                name.span,
+                "",
+                helps=["compare attributes of several events in WHERE"],
+            )
+            return None
+        attribute = event_class.attribute(name.name.text)
+        if attribute is None:
+            unknown_attribute(event_class, name.name, findings)
+            return None
+        return a.Field("", attribute.name, attribute.type, name.span)
+
+    return Scope("a mask", resolve, previous=event_class)
+
+
+def constituent_scope(
+    place: str,
+    variables: Mapping[str, tuple[str, Type]],
+    classes: Mapping[str, EventClass],
+    findings: Findings,
+    hidden: Sequence[str] = (),
+    *,
+    now: bool = False,
+) -> Scope:
+    """WHERE, RETURN, COLLECT and rule arguments: bound variables (or parameters), and `Class.attr` of constituents."""
+
+    def resolve(name: s.Name) -> a.Scalar | None:
+        if name.qualifier is not None:
+            return _constituent(name.qualifier, name, classes, findings)
+        found = variables.get(name.name.key)
+        if found is not None:
+            return a.Field("", found[0], found[1], name.span)
+        helps = []
+        owners = [c.name for c in classes.values() if c.attribute(name.name.text) is not None]
+        if name.name.key in hidden:
+            helps.append(f"`{name.name.text}` stands under a negation only, so it has no value here")
+        elif owners:
+            helps.append(f"did you mean `{owners[0]}.{name.name.text}`?")
+        elif (meant := closest(name.name.text, [spelling for spelling, _ in variables.values()])) is not None:
+            helps.append(f"did you mean `{meant}`?")
+        elif variables:
+            helps.append("bound here: " + ", ".join(spelling for spelling, _ in variables.values()))
+        findings.error(
+            "E214",
+            f"there is no variable `{name.name.text}` in {place}",
+            name.span,
+            "unknown variable",
+            helps=helps,
+        )
+        return None
+
+    return Scope(place, resolve, now=now)
+
+
+def _constituent(
+    qualifier: s.Ident, name: s.Name, classes: Mapping[str, EventClass], findings: Findings
+) -> a.Scalar | None:
+    event_class = classes.get(qualifier.key)
+    if event_class is None:
+        meant = closest(qualifier.text, [c.name for c in classes.values()])
+        named = ", ".join(c.name for c in classes.values())
+        findings.error(
+            "E214",
+            f"`{qualifier.text}` is not a class of this expression",
+            qualifier.span,
+            "no such constituent",
+            helps=[
+                f"did you mean `{meant}`?" if meant else f"its classes are {named}" if named else "it names no class"
+            ],
+        )
+        return None
+    attribute = event_class.attribute(name.name.text)
+    if attribute is None:
+        unknown_attribute(event_class, name.name, findings)
+        return None
+    return a.Field(event_class.name, attribute.name, attribute.type, name.span)
+
+
+def condition_scope(event_class: EventClass, findings: Findings) -> Scope:
+    """`ON … DO …`: NEW.x, OLD.x, NOW and the timing primitives."""
+
+    def resolve(name: s.Name) -> a.Scalar | None:
+        if name.qualifier is None:
+            return _bare(name)
+        version = name.qualifier.text.upper()
+        if version not in ("NEW", "OLD"):
+            findings.error(
+                "E213",
+                f"a condition sees NEW and OLD, not `{name.qualifier.text}`",
+                name.qualifier.span,
+                "",
+                helps=[f"write NEW.{name.name.text} or OLD.{name.name.text}"],
+            )
+            return None
+        attribute = event_class.attribute(name.name.text)
+        if attribute is None:
+            unknown_attribute(event_class, name.name, findings)
+            return None
+        return a.Field(version, attribute.name, attribute.type, name.span)
+
+    def _bare(name: s.Name) -> a.Scalar | None:
+        text = name.name.text
+        if event_class.attribute(text) is not None:
+            findings.error(
+                "E213",
+                f"say which version's `{text}` is meant",
+                name.span,
+                "NEW or OLD?",
+                helps=[f"write NEW.{text} or OLD.{text}"],
+            )
+            return None
+        meant = closest(text, [*_TIMING, "NOW"])
+        findings.error(
+            "E212",
+            f"there is no timing primitive `{text}`",
+            name.span,
+            "unknown",
+            helps=[f"did you mean `{meant}`?" if meant else "there is " + ", ".join(_TIMING)],
+        )
+        return None
+
+    return Scope("a condition", resolve, now=True, timing=True)
+
+
+def rule_scope(parameters: Sequence[Attribute], rule: str, findings: Findings) -> Scope:
+    """Inside a rule: its parameters."""
+    names = {key_of(p.name): (p.name, p.type) for p in parameters}
+    return constituent_scope(f"rule `{rule}`", names, {}, findings, now=True)

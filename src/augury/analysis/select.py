@@ -1,0 +1,494 @@
+"""AS SELECT … OCCURRING AT → SelectPlan, without a JVM: sqlglot parses, this resolves every name in it.
+
+Durations and NOW are replaced among the tokens, which keep their places; the SQL handed on is the user's own text with
+these and the names of the times replaced, never sqlglot's rewriting of it. How columns feed attributes: `plans.feed`.
+In a UNION, OCCURRING AT means columns of its result or else, without a qualifier, of each of its parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal as Exact
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any, Final
+
+from augury import limits
+from augury.algebra import select as plans
+from augury.algebra.scalar import Constant, literal
+from augury.algebra.select import Column, Meaning, Ref, Scope, SelectPlan, Table, column_key
+from augury.clock import duration_us
+from augury.diagnostics import Findings, Span, closest
+from augury.event import EventClass, key_of
+from augury.language import syntax as s
+from augury.types import BOOLEAN, DURATION, NULL, TIMESTAMP, Decimal, Type, common_type
+
+if TYPE_CHECKING:  # a fifth of a second to load, which programs without a SELECT do not pay
+    from sqlglot import exp
+    from sqlglot.tokens import Token
+
+_UNITS: Final = {"d": "DAY", "h": "HOUR", "m": "MINUTE", "s": "SECOND"}
+_DURATION: Final = re.compile(r"[0-9]+[dhmsDHMS]")
+_QUOTES: Final = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|(?P<open>['"`]|/\*)""", re.DOTALL
+)
+_NOW: Final = f":{plans.NOW_PARAMETER}"
+
+
+def analyse_select(
+    source: s.SelectSource, target: EventClass, classes: Mapping[str, EventClass], findings: Findings
+) -> SelectPlan | None:
+    """The plan of a SELECT class, or None and the reasons; `classes` are by `key_of` their names."""
+    analysis = _Analysis(source, target, classes, Findings())
+    plan = None
+    try:
+        plan = analysis.plan()
+    except RecursionError:
+        analysis.too_deep(source.sql_span)
+    except Exception as error:  # whatever sqlglot's trees hold, a check answers with a finding
+        analysis.error("E250", f"this SELECT cannot be analysed ({type(error).__name__})", source.sql_span, "")
+    findings.extend(analysis.findings.sorted())
+    return None if analysis.findings.has_errors() else plan
+
+
+@dataclass(slots=True)
+class _Analysis:
+    """One SELECT on its way to a plan: where things are written, what names mean, what is to be replaced."""
+
+    source: s.SelectSource
+    target: EventClass
+    classes: Mapping[str, EventClass]
+    findings: Findings
+    tokens: list[Token] = field(default_factory=list)
+    edits: dict[int, str] = field(default_factory=dict)
+    meaning: dict[int, Meaning] = field(default_factory=dict)
+    results: dict[int, Table] = field(default_factory=dict)
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    reads: dict[int, str] = field(default_factory=dict)
+    traced: bool = True
+
+    def plan(self) -> SelectPlan | None:
+        tree = self.parse()
+        if tree is None:
+            return None
+        result = self.query(tree, {}, None)
+        lists = [self.span(output) for part in _parts(tree) for output in part.expressions]
+        columns = plans.feed(result, self.target, lists[0].to(lists[-1]), self.findings)
+        time, of_result = self.occurrence(tree, result)
+        if time is None:
+            return None
+        sql = self.text({})
+        timed = f"SELECT *, {time} FROM ({sql})" if of_result else self.text(dict.fromkeys(self.spots(), f", {time}"))
+        reads = tuple(dict.fromkeys(name for _, name in sorted(self.reads.items())))
+        return SelectPlan(
+            self.target.name, sql, timed, reads, columns, time, self.traced, uses_now=_NOW in self.edits.values()
+        )
+
+    # ---- text, tokens, places
+
+    def error(self, code: str, message: str, span: Span, label: str, *helps: str) -> None:
+        self.findings.error(code, message, span, label, helps=helps)
+
+    def too_deep(self, span: Span) -> None:
+        self.error("E262", "this SELECT is nested too deep", span, "too deep", "name its inner parts: WITH p AS (SELECT …)")
+
+    def not_a_query(self, span: Span) -> None:
+        proposal = "write AS SELECT …, or AS WITH name AS (SELECT …) SELECT …"
+        self.error("E259", "a class is derived by one SELECT and nothing else", span, "not part of a query", proposal)
+
+    def at(self, token: Token) -> Span:
+        return Span(self.source.sql_span.start + token.start, self.source.sql_span.start + token.end + 1)
+
+    def span(self, node: exp.Expr) -> Span:
+        """Where a node is written: from its first to its last token known, brackets closed."""
+        places = [n.meta for n in node.walk() if "start" in n.meta]
+        if not places:
+            return self.span(node.parent) if node.parent else self.source.sql_span
+        start, end, sql = min(p["start"] for p in places), max(p["end"] for p in places) + 1, self.source.sql
+        while sql.count("(", start, end) > sql.count(")", start, end) and (after := sql.find(")", end) + 1):
+            end = after
+        return Span(self.source.sql_span.start + start, self.source.sql_span.start + end)
+
+    def ref(self, name: exp.Expr) -> Ref:
+        return Ref(name.name, self.span(name))
+
+    def text(self, additions: Mapping[int, str]) -> str:
+        """The SQL, its replacements made, gaps and comments one blank; `additions` go behind tokens."""
+        pieces: list[str] = []
+        end = -1
+        for token in self.tokens:
+            if token.start <= end:
+                continue  # `5d` is three tokens in one place
+            pieces.append(" " if 0 <= end < token.start - 1 else "")
+            end = token.end
+            pieces += [self.edits.get(token.start, self.source.sql[token.start : end + 1]), additions.get(token.start, "")]
+        return "".join(pieces)
+
+    def spots(self) -> Iterator[int]:
+        """Where a column can be added: the last token of the select list of each part of a top-level UNION."""
+        from sqlglot.tokens import TokenType as T
+
+        queries, listing = [True], False
+        before, earlier = T.UNION, T.UNION
+        for i, token in enumerate(self.tokens):
+            kind = token.token_type
+            if kind == T.L_PAREN:
+                joint = earlier if before in (T.ALL, T.DISTINCT) else before
+                opens = joint in (T.UNION, T.EXCEPT, T.INTERSECT, T.L_PAREN, T.R_PAREN) and earlier != T.STAR
+                queries.append(queries[-1] and opens)
+            elif kind == T.R_PAREN:
+                queries.pop()
+            elif queries[-1] and kind == T.SELECT:
+                listing = True
+            elif queries[-1] and kind == T.FROM and listing and before != T.DISTINCT:
+                listing = False
+                yield self.tokens[i - 1].start
+            before, earlier = kind, before
+
+    def parse(self) -> exp.Query | None:
+        from sqlglot import exp
+        from sqlglot.dialects.spark import Spark
+        from sqlglot.errors import ParseError, TokenError
+
+        spark, sql = Spark(), self.source.sql
+        try:
+            self.tokens = spark.tokenize(sql)
+            tokens = self.replaced()
+            trees = spark.parser().parse(tokens, sql) if not self.findings.has_errors() else []
+        except TokenError:
+            start = self.source.sql_span.start + next((m.start() for m in _QUOTES.finditer(sql) if m["open"]), 0)
+            self.error("E250", "the SELECT cannot be read: this quote or comment is not closed", Span(start, start + 1), "")
+            return None
+        except ParseError as error:
+            self.syntax_error(error.errors[0])
+            return None
+        tree = trees[0] if len(trees) == 1 else None
+        if not isinstance(tree, exp.Query) or any(part.args.get("into") for part in _parts(tree)):
+            culprit = (t for t in self.tokens if t.text.upper() in ("INTO", "INSERT"))
+            if not self.findings.has_errors():
+                self.not_a_query(self.at(next(culprit, self.tokens[0])) if self.tokens else self.source.sql_span)
+            return None
+        for name in tree.find_all(exp.Identifier):
+            of_table = isinstance(name.parent, exp.Table) or name.arg_key in ("table", "db", "catalog")
+            of_table |= isinstance(name.parent, exp.TableAlias) and name.arg_key == "this"
+            if not of_table and "start" in name.meta and (key := column_key(name.name)) != key_of(name.name):
+                self.edits[name.meta["start"]] = key
+        return tree
+
+    def replaced(self) -> list[Token]:
+        """The tokens with durations made INTERVALs and NOW made a parameter, in their old places."""
+        from sqlglot.tokens import Token
+        from sqlglot.tokens import TokenType as T
+
+        result: list[Token] = []
+        depth = 0
+        for i, token in enumerate(self.tokens):
+            kind, before = token.token_type, self.tokens[i - 1].token_type if i else None
+            after = self.tokens[i + 1].token_type if i + 1 < len(self.tokens) else None
+            word = self.source.sql[token.start : token.end + 1]
+            depth += (kind == T.L_PAREN) - (kind == T.R_PAREN)
+            parts: list[tuple[T, str]] = []
+            if depth > limits.NESTING_MAX:
+                self.too_deep(self.at(token))
+                break
+            if kind == T.SEMICOLON or (before is None and kind not in (T.SELECT, T.WITH, T.L_PAREN)):
+                self.not_a_query(self.at(token))
+            elif kind == T.COMMA and after in (None, T.COMMA, T.FROM, T.R_PAREN):
+                self.error("E250", "the SELECT cannot be read: nothing follows this comma", self.at(token), "")
+            elif token.start in self.edits:
+                continue
+            elif kind in (T.VAR, T.NUMBER) and _DURATION.fullmatch(word):
+                count, unit = word[:-1], word[-1].lower()
+                if len(count) > 20 or duration_us(int(count), unit) > limits.DURATION_US_MAX:
+                    self.error("E110", f"the duration {word[:30]} is too long", self.at(token), "beyond 10,000 years")
+                parts = [(T.INTERVAL, "INTERVAL"), (T.STRING, count), (T.VAR, _UNITS[unit])]
+                self.edits[token.start] = f"INTERVAL '{count}' {_UNITS[unit]}"
+            elif kind == T.VAR and word.upper() == "NOW" and before != T.DOT and after not in (T.L_PAREN, T.DOT):
+                parts = [(T.COLON, ":"), (T.VAR, plans.NOW_PARAMETER)]
+                self.edits[token.start] = _NOW
+            place = token.line, token.col, token.start, token.end
+            result += [Token(part, text, *place) for part, text in parts] or [token]
+        return result
+
+    def syntax_error(self, error: Mapping[str, Any]) -> None:
+        place = (error["line"], error["col"])
+        token = next((t for t in self.tokens if (t.line, t.col) == place), self.tokens[-1])
+        said = re.sub(r"<class '.*?(\w+)'>", r"\1", str(error["description"]).split(" but got ")[0])
+        said = "this is unexpected" if "Unexpected token" in said else said[:1].lower() + said[1:]
+        said = "something is missing" if said.startswith("required") else said
+        self.error("E250", f"the SELECT cannot be read: {said}", self.at(token), "here")
+
+    # ---- queries and what they give
+
+    def query(self, node: exp.Expr, ctes: dict[str, Table], outer: Scope | None, *, rows: bool = True) -> Table:
+        """Resolve a query; `rows` unless it is an operand, whose rows make no row of the class."""
+        from sqlglot import exp
+
+        if with_ := node.args.get("with_"):
+            ctes = dict(ctes)
+            for cte in with_.expressions:
+                if with_.args.get("recursive"):
+                    ctes[key_of(cte.alias)] = Table(cte.alias, open=True)
+                ctes[key_of(cte.alias)] = _renamed(cte, self.query(cte.this, ctes, None))
+        if isinstance(node, exp.Select):
+            result = self.select(node, ctes, outer, rows)
+        elif isinstance(node, exp.SetOperation):
+            left, right = (self.query(part, ctes, outer, rows=rows) for part in (node.this, node.expression))
+            result = plans.united(left, right, self.span(node.expression), self.findings)
+            self.traced &= isinstance(node, exp.Union) or not rows
+            self.operands(node.args.get("order"), Scope(ctes, outer, [result]))
+        else:
+            result = self.query(node.this, ctes, outer, rows=rows)
+        self.results[id(node)] = result
+        limit = node.args.get("limit") or node.args.get("offset")
+        if limit and not node.args.get("order") and limit.expression.name.upper() != "ALL":
+            message = f"{limit.key.upper()} without ORDER BY takes any rows"
+            self.error("E255", message, self.span(limit), "which ones?", "say which rows come first: ORDER BY … before it")
+        return result
+
+    def select(self, node: exp.Select, ctes: dict[str, Table], outer: Scope | None, rows: bool) -> Table:
+        from sqlglot import exp
+
+        scope = self.scopes[id(node)] = Scope(ctes, outer)
+        args = node.args
+        for item in [args.get("from_"), *(args.get("joins") or ()), *(args.get("laterals") or ())]:
+            if item:
+                self.joined(item, scope)
+        self.operands(args.get("where"), scope)
+        for output in node.expressions:
+            scope.outputs += self.output(output, scope)
+        for clause in ("group", "having", "qualify", "sort", "cluster", "distribute"):
+            self.operands(args.get(clause), scope)
+        for window in args.get("windows") or ():
+            self.operands(window, scope)
+        named = Scope(ctes, scope, [Table("", scope.outputs)])
+        for key in getattr(args.get("order"), "expressions", ()):
+            self.operands(key, named if isinstance(key.this, exp.Column) and not key.this.table else scope)
+        windowed = any(isinstance(n, exp.Window) for output in node.expressions for n in _within(output))
+        if self.aggregates(node, scope) or args.get("distinct") or windowed or args.get("qualify"):
+            self.traced &= not rows
+        starred = any(output.is_star for output in node.expressions)
+        return Table("", scope.outputs, starred and any(table.open for table in scope.tables))
+
+    def output(self, node: exp.Expr, scope: Scope) -> list[Column]:
+        """The columns that one item of a select list gives."""
+        from sqlglot import exp
+
+        span = self.span(node)
+        if isinstance(node, exp.Star | exp.Column) and node.is_star:
+            star, qualifier = node if isinstance(node, exp.Star) else node.this, node.args.get("table")
+            if qualifier and not scope.named(qualifier.name):
+                scope.resolve(self.ref(qualifier), self.ref(qualifier), self.findings)
+            but = {column_key(name.name) for name in star.args.get("except_") or ()}
+            columns = scope.starred(qualifier.name if qualifier else None)
+            return [Column(c.name, c.type, span, starred=True) for c in columns if c.key not in but]
+        self.operands(node, scope)
+        if isinstance(node, exp.Aliases):
+            return [Column(name.name, None, span) for name in node.expressions]
+        name = node.alias_or_name if isinstance(node, exp.Alias | exp.Column) else ""
+        key = column_key(name)
+        return [Column(name if key == key_of(name) else key, self.type(node), span)]
+
+    def table(self, node: exp.Expr, scope: Scope) -> None:
+        """Add what one item of a FROM clause gives."""
+        from sqlglot import exp
+
+        match node:
+            case exp.Table(this=exp.Identifier() as name) if not node.db and not node.args.get("version"):
+                table = scope.ctes.get(key_of(name.name))
+                if table is None:
+                    table = plans.view_of(self.ref(name), self.classes, self.findings)
+                    if found := self.classes.get(key_of(name.name)):
+                        self.reads[name.meta.get("start", 0)] = found.name
+                table = Table(name.name, table.columns, table.open or bool(node.args.get("pivots")))
+                if sample := node.args.get("sample"):
+                    plans.report_unsteady("tablesample", self.span(sample), self.findings)
+            case exp.Subquery(this=exp.Query() as inner) | exp.Lateral(this=exp.Subquery() as inner):
+                table = self.query(inner, scope.ctes, scope if isinstance(node, exp.Lateral) else None)
+            case exp.Subquery(this=exp.Table() as inner):
+                return self.table(inner, scope)
+            case exp.Lateral() | exp.Values():
+                self.operands(node, scope)
+                row = node.expressions[0].expressions if node.expressions else ()
+                table = Table("", [Column(f"col{i + 1}") for i in range(len(row))], open=not row)
+            case _:
+                message, proposal = "a SELECT reads event classes only", "declare a class and post its events to it"
+                self.error("E263", message, self.span(node), "not an event class", proposal)
+                table = Table("", open=True)
+        scope.tables.append(_renamed(node, table))
+        for join in node.args.get("joins") or ():
+            self.joined(join, scope)
+
+    def joined(self, node: exp.Expr, scope: Scope) -> None:
+        """Add a table by FROM, JOIN or LATERAL VIEW."""
+        from sqlglot import exp
+
+        left, using = len(scope.tables), node.args.get("using")
+        self.table(node if isinstance(node, exp.Lateral) else node.this, scope)
+        for name in using or ():
+            for tables in (scope.tables[:left], scope.tables[left:]):
+                if not (side := Scope({}, tables=tables)).find(None, name.name):
+                    side.resolve(None, self.ref(name), self.findings)
+        if using or node.args.get("method") == "NATURAL":
+            scope.join([name.name for name in using] if using else None, left)
+        self.operands(node.args.get("on"), scope)
+        if node.args.get("kind") in ("SEMI", "ANTI"):
+            del scope.tables[left:]
+
+    # ---- expressions
+
+    def operands(self, root: exp.Expr | None, scope: Scope) -> None:
+        """Resolve every name of an expression and look at its functions, sub-queries included."""
+        from sqlglot import exp
+
+        for node in _within(root) if root else ():
+            match node:
+                case exp.Query():
+                    self.query(node, scope.ctes, scope, rows=False)
+                case exp.Column(this=exp.Identifier()):
+                    self.column(node, scope)
+                case exp.Placeholder() | exp.Parameter() if node.name != plans.NOW_PARAMETER:
+                    self.error("E250", "the SELECT cannot be read: NOW is its only parameter", self.span(node), "")
+                case exp.QueryTransform():
+                    self.error("E263", "a SELECT runs no programs", self.span(node), "TRANSFORM … USING")
+                case exp.Func():
+                    self.function(node)
+
+    def column(self, node: exp.Column, scope: Scope) -> None:
+        parts = [self.ref(part) for part in node.parts]
+        word = key_of(node.name)
+        if len(parts) == 1 and word in plans.UNSTEADY_FUNCTIONS and not scope.find(None, word):
+            plans.report_unsteady(word, parts[0].span, self.findings)
+            return
+        qualifier, name = (parts[0], parts[1]) if len(parts) > 1 else (None, parts[0])
+        if meaning := scope.resolve(qualifier, name, self.findings):
+            self.meaning[id(node)] = meaning if len(parts) < 3 else (meaning[0], Column(node.name))
+
+    def function(self, node: exp.Func) -> None:
+        from sqlglot import exp
+        from sqlglot.dialects.spark import Spark
+
+        name, place = self.written(node), self.span(node)
+        order = node.find_ancestor(exp.Window, exp.SortArray, exp.WithinGroup, exp.Query)
+        ordered = isinstance(order, exp.SortArray | exp.WithinGroup) or (isinstance(order, exp.Window) and order.args["order"])
+        if name in plans.ROW_ORDER_FUNCTIONS and not ordered:
+            plans.report_unsteady(name, place, self.findings)
+        elif name in plans.UNSTEADY_FUNCTIONS and (name != "unix_timestamp" or node.find(exp.CurrentTimestamp)):
+            plans.report_unsteady(name, place, self.findings)
+        elif isinstance(node, exp.Anonymous) and name not in plans.FUNCTIONS_APART:
+            meant = closest(name, [known.lower() for known in Spark.Parser.FUNCTIONS])
+            if meant and SequenceMatcher(None, name, meant).ratio() > 0.85:
+                message, helps = f"no function `{name}` is known here", [f"did you mean `{meant}`?"]
+                self.findings.warning("W264", message, place, "unknown function", helps=helps)
+
+    def written(self, node: exp.Func) -> str:
+        """The name of a function as written, without regard to case."""
+        start, end = node.meta.get("start"), node.meta.get("end", 0)
+        return (node.sql_name() if start is None else self.source.sql[start : end + 1].strip("`")).casefold()
+
+    def is_aggregate(self, node: exp.Expr) -> bool:
+        """Whether a node is an aggregate over a group, not over a window."""
+        from sqlglot import exp
+
+        if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+            return self.is_aggregate(node.this)
+        inner, holder = node, node.parent
+        while isinstance(holder, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
+            inner, holder = holder, holder.parent
+        known = isinstance(node, exp.AggFunc)
+        known |= isinstance(node, exp.Anonymous) and self.written(node) in plans.AGGREGATES_APART
+        return known and not (isinstance(holder, exp.Window) and holder.this is inner)
+
+    def aggregates(self, node: exp.Select, scope: Scope) -> bool:
+        """Whether a SELECT aggregates; if so, each of its columns has to be grouped or inside an aggregate."""
+        from sqlglot import exp
+
+        group = node.args.get("group")
+        for clause in [node.args.get("where"), group, *(join.args.get("on") for join in node.args.get("joins") or ())]:
+            for wrong in filter(self.is_aggregate, _within(clause) if clause else ()):
+                self.error("E260", "an aggregate cannot stand here", self.span(wrong), "not in WHERE, ON, GROUP BY", "use HAVING")
+        parts = [*node.expressions, node.args.get("having"), node.args.get("order")]
+        parts = [part for part in parts if part is not None]
+        if group is None and not any(self.is_aggregate(n) for part in parts for n in _within(part)):
+            return False
+        outputs = {column_key(output.alias_or_name): output for output in node.expressions}
+        keys = list(_keys(group)) if group else []
+        if group and group.args.get("all"):
+            keys = [output for output in node.expressions if not any(map(self.is_aggregate, _within(output)))]
+        scope.grouped = set()
+        for key in keys:
+            if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.name) <= len(node.expressions):
+                key = node.expressions[int(key.name) - 1]
+            elif isinstance(key, exp.Column) and self.meaning.get(id(key), (key,))[0] is None:
+                key = outputs.get(column_key(key.name), key)
+            scope.grouped.add(self.shape(key))
+        for part in parts:
+            self.check_grouped(part, scope)
+        return True
+
+    def check_grouped(self, node: exp.Expr, scope: Scope) -> None:
+        from sqlglot import exp
+
+        below = list(node.iter_expressions())
+        if self.is_aggregate(node) and any(map(self.is_aggregate, (n for child in below for n in _within(child)))):
+            if isinstance(node, exp.AggFunc):
+                self.error("E260", "an aggregate cannot stand inside another", self.span(node), "aggregate of an aggregate")
+        elif isinstance(node, exp.Query | exp.Anonymous) or self.is_aggregate(node) or self.shape(node) in (scope.grouped or ()):
+            return
+        elif isinstance(node, exp.Column | exp.Star):
+            meaning = self.meaning.get(id(node))
+            if node.is_star or (meaning and meaning[0] in scope.tables):
+                proposal = "add it to GROUP BY, or take MAX(…), MIN(…) or another aggregate of it"
+                name = self.source.sql[(at := self.span(node)).start - self.source.sql_span.start :][: at.end - at.start]
+                self.error("E260", f"`{name}` is neither grouped nor aggregated", at, "one of many", proposal)
+        else:
+            for child in below:
+                self.check_grouped(child, scope)
+
+    def shape(self, node: object) -> object:
+        """What makes two expressions the same: their structure, and what their columns mean."""
+        from sqlglot import exp
+
+        if isinstance(node, exp.Alias | exp.Paren):
+            return self.shape(node.this)
+        if isinstance(node, exp.Column) and (meaning := self.meaning.get(id(node))):
+            return plans.column_shape(meaning)
+        if isinstance(node, exp.Expr):
+            return (type(node), *((key, self.shape(value)) for key, value in node.args.items() if value))
+        return tuple(map(self.shape, node)) if isinstance(node, list) else node
+
+    def type(self, node: exp.Expr) -> Type | None:
+        """The type of an expression in Spark, where it is certain."""
+        from sqlglot import exp
+        from sqlglot.dialects.spark import Spark
+
+        match node:
+            case exp.Alias() | exp.Paren() | exp.Window() | exp.Filter() | exp.Min() | exp.Max() | exp.Lag() | exp.Lead():
+                return self.type(node.this)
+            case exp.Column():
+                return self.meaning[id(node)][1].type if id(node) in self.meaning else None
+            case exp.Literal(is_string=False):
+                number = literal(float(node.name) if "e" in node.name.lower() else Exact(node.name) if "." in node.name else int(node.name))
+                return number.type if isinstance(number, Constant) else None
+            case exp.Predicate() | exp.Connector() | exp.Not() | exp.Boolean():
+                return BOOLEAN
+            case exp.Placeholder():
+                return TIMESTAMP
+            case exp.Subquery():
+                columns = self.results[id(node)].columns if id(node) in self.results else []
+                return columns[0].type if len(columns) == 1 else None
+            case exp.Cast(to=to) if to.this.value == "DECIMAL":
+                sizes = [int(size.name) for size in to.expressions]
+                return Decimal(*(sizes + [10, 0][len(sizes) :])) 
+            case exp.Cast(to=to):
+                return plans.SQL_TYPES.get(to.this.value)
+            case exp.Case():
+                values = [self.type(branch.args["true"]) for branch in node.args["ifs"]]
+                values.append(self.type(node.args["default"]) if node.args.get("default") else NULL)
+                return functools.reduce(lambda a, b: a and b and common_type(a, b), values)
+            case _:
+                usual = Spark.EXPRESSION_METADATA.get(type(node), {}).get("returns")
+                name = getattr(usual, "value", None)
+                operands = [self.type(n) for n in node.iter_expressions()]
+                return plans.applied_type(type(node).__name__, operands, plans.SQL_TYPES.get(name))

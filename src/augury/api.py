@@ -1,0 +1,66 @@
+"""The library on one page: text → a checked program, or everything that is wrong with it.
+
+Pure: no file, no clock, no Spark. The command line and the server call this and nothing deeper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from augury.algebra.program import Program
+from augury.analysis.program import analyse
+from augury.diagnostics import Diagnostic, Findings, Severity, Source, render
+from augury.language.parser import parse
+from augury.language.syntax import Program as Syntax
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A text with what it says and what is wrong with it; `program` is None if there are errors."""
+
+    source: Source
+    syntax: Syntax
+    program: Program | None
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that keep the program from running."""
+        return tuple(d for d in self.diagnostics if d.severity is Severity.ERROR)
+
+    def rendered(self, *, colour: bool = False) -> str:
+        """All diagnostics as the terminal shows them."""
+        return "\n\n".join(render(d, self.source, colour=colour) for d in self.diagnostics)
+
+
+class ProgramError(ValueError):
+    """A program that does not compile; `diagnostics` says why, and so does the message."""
+
+    def __init__(self, checked: Checked) -> None:
+        """Keep the diagnostics, and render them as the message."""
+        super().__init__(checked.rendered())
+        self.diagnostics = checked.diagnostics
+
+
+def check(text: str, name: str = "program") -> Checked:
+    """Read and analyse a program; never raises for anything a user can write."""
+    findings = Findings()
+    parsed = parse(text, findings)
+    # What could be read is analysed even if a statement could not: names in it may then seem unknown, so only
+    # findings of a text without syntax errors, or about other things than unknown names, are worth the reader's time.
+    unread = findings.has_errors()
+    inner = Findings()
+    program = analyse(parsed.program, inner)
+    findings.extend(d for d in inner.sorted() if not (unread and d.code in _FOLLOW_FROM_UNREAD))
+    return Checked(Source(name, text), parsed.program, None if unread else program, findings.sorted())
+
+
+def compile(text: str, name: str = "program") -> Program:
+    """A checked program; raises ProgramError with everything that is wrong."""
+    checked = check(text, name)
+    if checked.program is None:
+        raise ProgramError(checked)
+    return checked.program
+
+
+_FOLLOW_FROM_UNREAD = frozenset({"E200", "E217", "E251"})

@@ -1,0 +1,229 @@
+"""The command line: reads files, calls the library, prints; results on standard output, all else on standard error.
+
+Exit codes: 0 done; 1 the program has findings; 2 wrong usage; 3 the environment lacks something.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from augury import __version__, limits
+from augury.api import Checked, check
+from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
+from augury.files import UnreadableFile, read_source
+from augury.language.parser import keep_tables_in
+
+app = typer.Typer(
+    name="augury",
+    help="Find composite events in streams and histories.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+class Output(StrEnum):
+    """How diagnostics are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Stage(StrEnum):
+    """What `explain` shows."""
+
+    SYNTAX = "syntax"
+    ALGEBRA = "algebra"
+
+
+Files = Annotated[list[str], typer.Argument(metavar="FILE…", help="Programs; - is standard input.")]
+OutputOption = Annotated[Output, typer.Option("--output", help="Diagnostics as text, or as one JSON array.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    """Augury: composite events, and the truth about time."""
+    if version:
+        typer.echo(f"augury {__version__}")
+        raise typer.Exit
+
+
+@app.command("check")
+def check_command(
+    files: Files,
+    output: OutputOption = Output.TEXT,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on warnings too.")] = False,
+) -> None:
+    """Find everything that is wrong with programs, without running them."""
+    found: list[tuple[Diagnostic, Source]] = []
+    exit_code = 0
+    for path in files:
+        try:
+            source = read_source(path)
+        except UnreadableFile as error:
+            found.append((error.diagnostic, error.source))
+            exit_code = max(exit_code, error.exit_code)
+            continue
+        checked = check(source.text, source.name)
+        found += [(diagnostic, checked.source) for diagnostic in checked.diagnostics]
+        if checked.errors or (strict and checked.diagnostics):
+            exit_code = max(exit_code, 1)
+        elif output is Output.TEXT:
+            typer.echo(f"{path}: ok, {_summary(checked)}")
+    _report(found, output)
+    raise typer.Exit(exit_code)
+
+
+@app.command("fmt")
+def fmt_command(
+    files: Files,
+    write: Annotated[bool, typer.Option("--write", "-w", help="Rewrite the files in place.")] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
+    ] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Print programs in the canonical form; comments stay."""
+    from augury.language.formatter import format_text
+
+    found: list[tuple[Diagnostic, Source]] = []
+    exit_code = 0
+    for path in files:
+        try:
+            source = read_source(path)
+        except UnreadableFile as error:
+            found.append((error.diagnostic, error.source))
+            exit_code = max(exit_code, error.exit_code)
+            continue
+        formatted = format_text(source.text)
+        if not isinstance(formatted, str):
+            found += [(diagnostic, source) for diagnostic in formatted]
+            exit_code = max(exit_code, 1)
+        elif check_only:
+            if formatted != source.text:
+                typer.echo(f"{path}: not in canonical form", err=True)
+                exit_code = max(exit_code, 1)
+        elif write and path != "-":
+            if formatted != source.text:
+                Path(path).write_text(formatted, "utf-8")
+                typer.echo(f"{path}: rewritten", err=True)
+        else:
+            typer.echo(formatted, nl=False)
+    _report(found, output)
+    raise typer.Exit(exit_code)
+
+
+@app.command("explain")
+def explain_command(
+    subject: Annotated[str, typer.Argument(metavar="FILE|CODE", help="A program, or an error code such as E203.")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A class, rule, trigger or definition.")] = None,
+    stage: Annotated[Stage, typer.Option("--stage", help="Which form of the program to show.")] = Stage.ALGEBRA,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show a program at a stage of its compilation, or the long help of an error code."""
+    from augury.explain import ExplainError, explain_code, explain_program
+
+    if (text := explain_code(subject)) is not None and not Path(subject).exists():
+        typer.echo(text)
+        return
+    checked = _checked_or_exit(subject, output)
+    try:
+        typer.echo(explain_program(checked, name, stage.value))
+    except ExplainError as error:
+        _report([(error.diagnostic, checked.source)], output)
+        raise typer.Exit(1) from None
+
+
+@app.command("infer")
+def infer_command(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A JSON Lines, CSV or Parquet file, or a folder of them.")
+    ],
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Draft class declarations from data."""
+    from augury.infer import infer
+
+    draft = infer(data)
+    if draft.program:
+        typer.echo(draft.program, nl=not draft.program.endswith("\n"))
+    if draft.problems or not draft.program:
+        _report([(diagnostic, Source(str(data), "")) for diagnostic in draft.problems], output)
+    raise typer.Exit(0 if draft.program else 2)
+
+
+def main() -> NoReturn:
+    """The entry point of the `augury` command."""
+    _keep_parse_tables()
+    try:
+        app()
+    except BrokenPipeError:  # the reader of our output has gone, as in `augury fmt … | head`
+        sys.stderr.close()
+        raise SystemExit(0) from None
+    raise SystemExit(0)
+
+
+def _keep_parse_tables() -> None:
+    """Keep the parse tables in the user's cache folder, where there is one that can be written."""
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "augury"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no home, or none that can be written
+        return
+    keep_tables_in(str(folder / "tables.pickle"))
+
+
+def _checked_or_exit(path: str, output: Output) -> Checked:
+    try:
+        source = read_source(path)
+    except UnreadableFile as error:
+        _report([(error.diagnostic, error.source)], output)
+        raise typer.Exit(error.exit_code) from None
+    checked = check(source.text, source.name)
+    if checked.errors:
+        _report([(diagnostic, checked.source) for diagnostic in checked.errors], output)
+        raise typer.Exit(1)
+    return checked
+
+
+def _summary(checked: Checked) -> str:
+    program = checked.program
+    assert program is not None, "a program without errors"
+    parts = [_count(len(program.classes), "class", "classes")]
+    parts += [_count(len(program.rules), "rule", "rules")] if program.rules else []
+    parts += [_count(len(program.triggers), "trigger", "triggers")] if program.triggers else []
+    parts += [_count(len(checked.diagnostics), "warning", "warnings")] if checked.diagnostics else []
+    return ", ".join(parts)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
+    """Diagnostics as text go to standard error; as JSON they are the result, and go to standard output."""
+    if output is Output.JSON:
+        typer.echo(
+            json.dumps([to_json(diagnostic, source) for diagnostic, source in found], ensure_ascii=False, indent=2)
+        )
+        return
+    colour = sys.stderr.isatty()
+    for diagnostic, source in found[: limits.ERRORS_SHOWN_MAX]:
+        typer.echo(render(diagnostic, source, colour=colour) + "\n", err=True)
+    if len(found) > limits.ERRORS_SHOWN_MAX:
+        typer.echo(f"… and {len(found) - limits.ERRORS_SHOWN_MAX:,} more; --output json has them all", err=True)
+    errors = sum(diagnostic.severity is Severity.ERROR for diagnostic, _ in found)
+    if errors:
+        typer.echo(_count(errors, "error", "errors"), err=True)
+
+
+if __name__ == "__main__":
+    main()

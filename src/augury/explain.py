@@ -1,0 +1,62 @@
+"""What `augury explain` shows: a program, or one thing of it, at a stage; or the long help of an error code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from augury.algebra import dump as algebra
+from augury.algebra.program import Program
+from augury.api import Checked
+from augury.catalogue import entry
+from augury.diagnostics import NOWHERE, Diagnostic, Mark, closest
+from augury.language import syntax as s
+from augury.language.dump import dump_syntax
+
+
+class ExplainError(Exception):
+    """There is nothing of that name to explain; carries the diagnostic."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        """Keep the diagnostic."""
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def explain_code(code: str) -> str | None:
+    """The long help of an error code, None for a word that is none."""
+    found = entry(code.upper())
+    return None if found is None else found.text()
+
+
+def explain_program(checked: Checked, name: str | None, stage: str) -> str:
+    """The program, or one thing of it, as syntax or as algebra."""
+    assert checked.program is not None, "only programs without errors are explained"
+    if name is None:
+        return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(checked.program)
+    things = dict(_syntax(checked.syntax)) if stage == "syntax" else dict(_algebra(checked.program))
+    found = things.get(name.casefold())
+    if found is None:
+        names = [spelling for spelling, _ in things.values()]
+        meant = closest(name, names)
+        helps = [f"did you mean `{meant}`?" if meant else f"there is {', '.join(names)}"]
+        if any(isinstance(st, s.Definition) and st.name.key == name.casefold() for st in checked.syntax.statements):
+            helps = ["a definition is expanded where it is used: see it with --stage syntax"]
+        raise ExplainError(
+            Diagnostic("E504", f"the program has nothing called `{name}`", Mark(NOWHERE), helps=tuple(helps))
+        )
+    return found[1]
+
+
+def _syntax(program: s.Program) -> Iterator[tuple[str, tuple[str, str]]]:
+    for statement in program.statements:
+        if not isinstance(statement, s.SetStatement | s.SourceStatement):
+            yield statement.name.key, (statement.name.text, dump_syntax(statement))
+
+
+def _algebra(program: Program) -> Iterator[tuple[str, tuple[str, str]]]:
+    for plan in program.classes:
+        yield plan.event_class.name.casefold(), (plan.event_class.name, algebra.dump_class(plan))
+    for rule in program.rules:
+        yield rule.name.casefold(), (rule.name, algebra.dump_rule(rule))
+    for trigger in program.triggers:
+        yield trigger.name.casefold(), (trigger.name, algebra.dump_trigger(trigger))

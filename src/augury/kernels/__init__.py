@@ -1,0 +1,1 @@
+"""Running it, pure: columns in, columns and state out; no clock, no files, no Spark."""
