@@ -46,12 +46,11 @@ def check(text: str, name: str = "program") -> Checked:
     """Read and analyse a program; never raises for anything a user can write."""
     findings = Findings()
     parsed = parse(text, findings)
-    # What could be read is analysed even if a statement could not: names in it may then seem unknown, so only
-    # findings of a text without syntax errors, or about other things than unknown names, are worth the reader's time.
     unread = findings.has_errors()
     inner = Findings()
     program = analyse(parsed.program, inner)
-    findings.extend(d for d in inner.sorted() if not (unread and d.code in _FOLLOW_FROM_UNREAD))
+    # A name that only a statement which could not be read may declare is not unknown.
+    findings.extend(d for d in inner.sorted() if not (d.code in _UNKNOWN and _marked(d, text) in parsed.unread_names))
     return Checked(Source(name, text), parsed.program, None if unread else program, findings.sorted())
 
 
@@ -63,4 +62,8 @@ def compile(text: str, name: str = "program") -> Program:
     return checked.program
 
 
-_FOLLOW_FROM_UNREAD = frozenset({"E200", "E217", "E251"})
+_UNKNOWN = frozenset({"E200", "E214", "E217", "E221", "E251"})
+
+
+def _marked(diagnostic: Diagnostic, text: str) -> str:
+    return text[diagnostic.mark.span.start : diagnostic.mark.span.end].strip("`").casefold()

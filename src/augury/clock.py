@@ -25,7 +25,8 @@ def show_duration(microseconds: int) -> str:
     for unit, size in UNIT_US.items():
         if microseconds % size == 0:
             return f"{microseconds // size}{unit}"
-    return f"{microseconds / 1_000_000:f}".rstrip("0") + "s"
+    sign, size = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    return f"{sign}{size // 1_000_000}.{size % 1_000_000:06d}".rstrip("0") + "s"
 
 
 def microseconds_of(moment: datetime) -> int:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 
@@ -85,6 +86,8 @@ class Findings:
     """Where a pass puts what it finds; ordered by place when read."""
 
     _items: list[Diagnostic] = field(default_factory=list)
+    _comparisons_left: int = 50_000
+    """Comparisons of names before proposals stop: the first mistakes are mended first, and thousands take long."""
 
     def error(
         self,
@@ -123,6 +126,15 @@ class Findings:
     def has_errors(self) -> bool:
         """Whether anything noted so far is an error."""
         return any(d.severity is Severity.ERROR for d in self._items)
+
+    def closest(self, word: str, candidates: Iterable[str]) -> str | None:
+        """What was most likely meant by a misspelt word, as long as comparing does not take too long."""
+        known = list(islice(candidates, self._comparisons_left + 1))
+        if len(known) > self._comparisons_left:
+            self._comparisons_left = 0
+            return None
+        self._comparisons_left -= len(known)
+        return closest(word, known)
 
     def sorted(self) -> tuple[Diagnostic, ...]:
         """Everything noted, without repeats, in order of place, then code."""
@@ -188,37 +200,54 @@ def render(diagnostic: Diagnostic, source: Source, *, colour: bool = False) -> s
     )
     width = len(str(max(source.position(mark.span.start)[0] for mark, _ in marks)))
     bar = paint("bar", " " * (width + 1) + "|")
+    placed = bool(source.text) and diagnostic.mark != Mark(NOWHERE)
     lines = [
         paint(severity, f"{severity}[{diagnostic.code}]") + paint("bold", f": {_printable(diagnostic.message)}"),
-        paint("bar", " " * width + "--> ") + _printable(source.name) + (f":{line}:{column}" if source.text else ""),
+        paint("bar", " " * width + "--> ") + _printable(source.name) + (f":{line}:{column}" if placed else ""),
     ]
-    lines += [bar] if source.text else []
-    shown = 0
-    for mark, sign in marks if source.text else []:
+    lines += [bar] if placed else []
+    shown, window = 0, _Window("", 0, 0)
+    for mark, sign in marks if placed else []:
         number, start = source.position(mark.span.start)
         if shown and number > shown + 1:
             lines.append(paint("bar", " " * width + "..."))
-        text, left, right = _window(source.line(number), start - 1, start - 1 + mark.span.end - mark.span.start)
-        if number != shown:
-            lines.append(paint("bar", f"{number:>{width}} | ") + text.rstrip())
+        start, end = start - 1, start - 1 + mark.span.end - mark.span.start
+        if number != shown or not window.shows(start):
+            window = _window(source.line(number), start)
+            lines.append(paint("bar", f"{number:>{width}} | ") + window.text.rstrip())
         shown = number
-        under = " " * _columns(text[:left]) + sign * max(1, _columns(text[left:right]))
+        left, right = window.place(start), window.place(end)
+        under = " " * _columns(window.text[:left]) + sign * max(1, _columns(window.text[left:right]))
         style = severity if sign == "^" else "bar"
         lines.append(bar + " " + paint(style, f"{under} {_printable(mark.label)}".rstrip()))
     lines += [paint("bar", " " * (width + 1) + "= ") + f"help: {_printable(text)}" for text in diagnostic.helps]
     return "\n".join(lines)
 
 
-def _window(line: str, start: int, end: int) -> tuple[str, int, int]:
-    """A line fit to show, cut around the mark when long, and where the mark lies in it."""
-    start, end = min(start, len(line)), min(end, len(line))
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What is shown of a line: from `start` on, the text holds the `length` characters of the line from `first` on."""
+
+    text: str
+    first: int
+    start: int
+    length: int = 0
+
+    def shows(self, place: int) -> bool:
+        return self.first <= place <= self.first + self.length
+
+    def place(self, place: int) -> int:
+        return self.start + min(max(place - self.first, 0), self.length)
+
+
+def _window(line: str, mark: int) -> _Window:
+    """A line fit to show, cut around the mark when long."""
     if len(line) <= _LINE_SHOWN_MAX:
-        return _printable(line), start, end
-    left = max(0, start - _LINE_SHOWN_MAX // 2)
-    cut = line[left : left + _LINE_SHOWN_MAX]
-    before, after = "…" if left else "", "…" if left + _LINE_SHOWN_MAX < len(line) else ""
-    shift = len(before) - left
-    return before + _printable(cut) + after, start + shift, min(end + shift, len(before) + len(cut))
+        return _Window(_printable(line), 0, 0, len(line))
+    first = min(max(0, mark - _LINE_SHOWN_MAX // 2), len(line) - _LINE_SHOWN_MAX)
+    cut = line[first : first + _LINE_SHOWN_MAX]
+    before, after = "…" if first else "", "…" if first + len(cut) < len(line) else ""
+    return _Window(before + _printable(cut) + after, first, len(before), len(cut))
 
 
 def _printable(text: str) -> str:

@@ -5,6 +5,7 @@ Names are matched without regard to case; `key_of` is how. Nothing here knows ho
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -51,13 +52,17 @@ class EventClass:
     key: tuple[str, ...]
     lifespan_us: int | None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    _by_key: Mapping[str, Attribute] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Note the attributes by their names; of two with one name the first counts."""
+        times = {key: Attribute(name, Timestamp()) for key, name in TIME_ATTRIBUTES.items()}
+        found = {key_of(attribute.name): attribute for attribute in reversed(self.attributes)}
+        object.__setattr__(self, "_by_key", {**found, **times})
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute of that name, occ_time and det_time among them."""
-        wanted = key_of(name)
-        if wanted in TIME_ATTRIBUTES:
-            return Attribute(TIME_ATTRIBUTES[wanted], Timestamp())
-        return next((a for a in self.attributes if key_of(a.name) == wanted), None)
+        return self._by_key.get(key_of(name))
 
 
 def key_of(name: str) -> str:

@@ -196,7 +196,9 @@ class Signature:
 
 
 _F = Family
-_ALIKE = (_F.NUMBER, _F.STRING, _F.TIME, _F.DURATION, _F.BOOLEAN)
+# In this order a mismatch is blamed on the other side: beside a time or duration on the number, beside a
+# number on the string.
+_ALIKE = (_F.TIME, _F.DURATION, _F.NUMBER, _F.STRING, _F.BOOLEAN)
 
 
 def _alike(takes: str, result: Result, *, count: int, repeats: bool = False) -> Signature:
@@ -355,7 +357,8 @@ _USUAL: Final[dict[Family, t.Type]] = {
 def _proposal(given: t.Type, wanted: Family, friends: Operands, text: str) -> str | None:
     if wanted is Family.DURATION:
         return f"{text} * 1s" if family(given) is Family.INTEGER else None
-    known = [friend for friend in friends if friend != t.NULL]
+    # A cast to the neighbour's VARCHAR(n) would cut the text.
+    known = [t.STRING if isinstance(friend, t.String) else friend for friend in friends if friend != t.NULL]
     target = _promoted(known) if known else _USUAL.get(wanted)
     if target is None or not castable(given, target):
         return None

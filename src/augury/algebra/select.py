@@ -8,29 +8,17 @@ parameter. It knows neither how SQL is written and parsed nor which engine runs 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal as Exact
 from typing import Final
 
+from augury import types
 from augury.algebra.operators import Operator, TypeProblem, result_type
+from augury.algebra.scalar import literal
 from augury.diagnostics import NOWHERE, Findings, Mark, Span, closest
 from augury.event import TIME_ATTRIBUTES, Attribute, EventClass, key_of
-from augury.types import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    DURATION,
-    INT,
-    NULL,
-    PRECISION_MAX,
-    STRING,
-    TIMESTAMP,
-    Decimal,
-    Type,
-    assignable,
-    common_type,
-)
+from augury.types import Decimal, Type, assignable, common_type
 
 NOW_PARAMETER: Final = "now"
 """The named parameter that stands for NOW; an engine binds it to the time of the tick."""
@@ -134,6 +122,12 @@ class Table:
     name: str
     columns: list[Column] = field(default_factory=list)
     open: bool = False
+    origin: str = ""
+
+    def __str__(self) -> str:
+        """Its columns in words."""
+        called = f"`{self.name}`" if self.name else "the result"
+        return f"{called} has {', '.join(c.name for c in self.columns if c.name) or 'no columns'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +146,8 @@ Meaning = tuple[Table | None, Column]
 class Scope:
     """What the names of one SELECT may mean; `grouped` is None unless it aggregates, then what it groups by.
 
-    `merged` are the columns that a USING or NATURAL join has made one of two.
+    `merged` are the columns that a USING or NATURAL join has made one of two; `rows` says whether its rows make rows
+    of the class.
     """
 
     ctes: dict[str, Table]
@@ -160,7 +155,8 @@ class Scope:
     tables: list[Table] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
     outputs: list[Column] = field(default_factory=list)
-    grouped: set[object] | None = None
+    grouped: set[tuple[object, ...]] | None = None
+    rows: bool = True
 
     def named(self, qualifier: str | None) -> list[Table]:
         """The tables that a qualifier may mean; without one, all."""
@@ -186,11 +182,15 @@ class Scope:
         joined = [next(c for c in columns if c.key == key) for key in self.merged]
         return joined + [c for c in columns if c.key not in self.merged]
 
-    def join(self, using: Iterable[str] | None, left: int) -> None:
+    def join(self, using: list[Ref] | None, left: int, findings: Findings) -> None:
         """Make one of the columns that the tables before and from number `left` on share: all, or those of USING."""
-        shared = {c.key for t in self.tables[:left] for c in t.columns}
-        shared &= {c.key for t in self.tables[left:] for c in t.columns}
-        keys = [c.key for t in self.tables[:left] for c in t.columns] if using is None else map(column_key, using)
+        sides = [Scope({}, tables=tables) for tables in (self.tables[:left], self.tables[left:])]
+        for name in using or ():
+            for side in sides:
+                if not side.find(None, name.text):
+                    side.resolve(None, name, findings)
+        shared = {c.key for c in sides[1].starred(None)}
+        keys = [c.key for c in sides[0].starred(None)] if using is None else [column_key(name.text) for name in using]
         self.merged += [key for key in dict.fromkeys(keys) if key in shared and key not in self.merged]
 
     def resolve(self, qualifier: Ref | None, name: Ref, findings: Findings, code: str = "E252") -> Meaning | None:
@@ -201,33 +201,36 @@ class Scope:
         if len(hits) == 1:
             return hits[0]
         if hits:
-            tables = list(dict.fromkeys(f"`{t.name}`" for t, _ in hits if t))
-            where = f"{', '.join(tables)} have it" if len(tables) > 1 else f"{tables[0]} has it more than once"
-            propose = " or ".join(f"{t[1:-1]}.{name.text}" for t in tables)
-            helps = [f"write {propose}"] if len(tables) > 1 else ["give its columns names of their own with AS"]
-            findings.error(
-                "E253", f"the column `{name.text}` is ambiguous: {where}", name.span, "which one?", helps=helps
-            )
+            tables = list(dict.fromkeys(t.name for t, _ in hits if t))
+            places = " and ".join(f"`{t}`" for t in tables)
+            message = f"the column `{name.text}` is ambiguous: {places} have it" + " twice" * (len(tables) == 1)
+            full = [f"{t}.{name.text}" for t in tables]
+            latest = f" or MAX({', '.join(full)})" if code == "E258" else ""
+            helps = ["write " + " or ".join(full) + latest if len(tables) > 1 else "name its columns apart with AS"]
+            findings.error("E253", message, name.span, "which one?", helps=helps)
         else:
             self._unknown(qualifier, name, findings, code)
         return None
 
     def _unknown(self, qualifier: Ref | None, name: Ref, findings: Findings, code: str) -> None:
+        if not qualifier and key_of(name.text) in UNSTEADY_FUNCTIONS:
+            return report_unsteady(key_of(name.text), name.span, findings)  # Spark takes it for a call
         levels = [self]
         while levels[-1].outer is not None:
             levels.append(levels[-1].outer)
         tables = [t for level in levels for t in level.tables]
         if qualifier and not any(level.named(qualifier.text) for level in levels):
-            names = [t.name for t in tables]
+            names = [t.name for t in tables if t.name]
             meant = closest(qualifier.text, names)
             help_text = f"did you mean `{meant}`?" if meant else f"there is {', '.join(names) or 'none'}"
+            if alias := next((t.name for t in tables if key_of(t.origin) == key_of(qualifier.text)), None):
+                help_text = f"`{qualifier.text}` is called `{alias}` here"
             message = f"there is no table `{qualifier.text}` in this FROM clause"
-            findings.error("E251", message, qualifier.span, "unknown table", helps=[help_text])
-            return
+            return findings.error("E251", message, qualifier.span, "unknown table", helps=[help_text])
         seen = [t for level in levels for t in level.named(qualifier.text if qualifier else None)]
         names = [c.name for c in dict.fromkeys(c for t in seen for c in t.columns) if c.name]
         meant = closest(name.text, names)
-        has = "; ".join(f"`{t.name}` has {', '.join(c.name for c in t.columns if c.name)}" for t in seen[:3])
+        has = "; ".join(map(str, seen[:3]))
         where = f"`{qualifier.text}`" if qualifier else "this FROM clause"
         message = f"there is no column `{name.text}` in {where}"
         helps = [f"did you mean `{meant}`? {has}" if meant else has or "there is no FROM clause"]
@@ -244,17 +247,18 @@ def view_of(name: Ref, classes: Mapping[str, EventClass], findings: Findings) ->
         message = f"there is no event class `{name.text}`"
         findings.error("E251", message, name.span, "unknown event class", helps=helps)
         return Table(name.text, open=True)
-    times = [Column("occ_time", TIMESTAMP), Column("det_time", TIMESTAMP)]
-    return Table(name.text, [Column(a.name, a.type) for a in found.attributes] + times)
+    times = [Column("occ_time", types.TIMESTAMP), Column("det_time", types.TIMESTAMP)]
+    return Table(found.name, [Column(a.name, a.type) for a in found.attributes] + times)
 
 
 def united(left: Table, right: Table, span: Span, findings: Findings) -> Table:
     """The table of a UNION and its like: the names of the left, the types of both."""
     if len(left.columns) != len(right.columns) and not (left.open or right.open):
         message = f"the parts of this query have {len(left.columns)} and {len(right.columns)} columns"
-        findings.error("E265", message, span, f"{len(right.columns)} columns here")
-    pairs = list(zip(left.columns, right.columns, strict=False))
-    columns = [replace(a, type=a.type and b.type and common_type(a.type, b.type)) for a, b in pairs]
+        findings.error("E265", message, span, f"here {len(right.columns)}")
+    others = [column.type for column in right.columns] + [None] * len(left.columns)
+    kinds = [a.type and b and common_type(a.type, b) for a, b in zip(left.columns, others, strict=False)]
+    columns = [replace(a, type=kind) for a, kind in zip(left.columns, kinds, strict=True)]
     return Table("", columns, left.open or right.open)
 
 
@@ -268,11 +272,10 @@ def feed(table: Table, target: EventClass, select_list: Span, findings: Findings
     by_key = {key_of(name): name for name in names}
     keys = [column.key for column in table.columns]
     fed: list[str | None] = [by_key.get(key) for key in keys]
-    if missing := [name for key, name in by_key.items() if key not in keys]:
-        placed = len(keys) == len(names) and all(
-            k not in by_key or by_key[k] == n for k, n in zip(keys, names, strict=True)
-        )
-        if not placed:
+    missing = [name for key, name in by_key.items() if key not in keys]
+    if missing or table.open:
+        misplaced = [k for k, n in zip(keys, names, strict=False) if by_key.get(k, n) != n]
+        if len(keys) != len(names) or misplaced or table.open:
             _report_missing(table, target, missing, select_list, findings)
             return ()
         fed = list(names)
@@ -299,17 +302,18 @@ def _declared(attribute: Attribute) -> list[Mark]:
 
 
 def _report_missing(table: Table, target: EventClass, missing: list[str], span: Span, findings: Findings) -> None:
-    given = ", ".join(c.name or "one without a name" for c in table.columns) or "none"
-    wanted, extra = ", ".join(f"`{name}`" for name in missing), [c.name for c in table.columns if c.name]
-    meant = closest(missing[0], [name for name in extra if target.attribute(name) is None])
-    helps = [f"the columns are {given}; name one with AS {missing[0]}"]
-    if meant:
-        helps = [f"did you mean `{meant} AS {missing[0]}`?"]
+    if findings.has_errors():
+        return  # of a column that could not be resolved, perhaps
+    others = [mark for name in missing if (a := target.attribute(name)) for mark in _declared(a)]
+    wanted = ", ".join(f"`{name}`" for name in missing or [a.name for a in target.attributes])
+    message = f"no column of this SELECT gives {wanted} of `{target.name}`"
+    spare = [c.name for c in table.columns if c.name and target.attribute(c.name) is None]
+    helps = [f"the columns are {', '.join(c.name or 'one without a name' for c in table.columns) or 'none'}"]
     if table.open:
         helps = ["the columns of this * are not known before it runs: write them out"]
-    message = f"no column of this SELECT is called {wanted}, as `{target.name}` has it"
-    others = [mark for name in missing if (a := target.attribute(name)) for mark in _declared(a)]
-    counts = f"{len(table.columns)} columns for {len(target.attributes)} attributes"
+    elif missing and (meant := closest(missing[0], spare)):
+        helps = [f"did you mean `{meant} AS {missing[0]}`?"]
+    counts = f"columns: {len(table.columns)}, attributes: {len(target.attributes)}"
     findings.error("E256", message, span, counts, others=others, helps=helps)
 
 
@@ -346,56 +350,45 @@ TimeExpression = TimeColumn | Shifted | Extreme
 
 def time_columns(time: TimeExpression) -> list[TimeColumn]:
     """The columns that a time is made of."""
-    match time:
-        case TimeColumn():
-            return [time]
-        case Shifted(operand=operand):
-            return time_columns(operand)
-        case Extreme(operands=operands):
-            return [column for operand in operands for column in time_columns(operand)]
+    if isinstance(time, TimeColumn):
+        return [time]
+    operands = (time.operand,) if isinstance(time, Shifted) else time.operands
+    return [column for operand in operands for column in time_columns(operand)]
 
 
-def time_sql(time: TimeExpression, scope: Scope, findings: Findings, *, aggregated: bool = False) -> str | None:
-    """The time as SQL over the FROM clause, or None and the reasons; MAX of one time is an aggregate in a group."""
+def time_sql(time: TimeExpression, scope: Scope, findings: Findings, *, aggregated: bool = False) -> str:
+    """The time as SQL over the FROM clause, mistakes reported; MAX of one time is an aggregate in a group."""
     match time:
         case TimeColumn():
             return _column_sql(time, scope, findings, aggregated)
         case Shifted(operand=operand, sign=sign, interval=interval):
-            text = time_sql(operand, scope, findings, aggregated=aggregated)
-            return text and f"{text} {sign} {interval}"
+            return f"{time_sql(operand, scope, findings, aggregated=aggregated)} {sign} {interval}"
         case Extreme(latest=latest, operands=(operand,)):
-            aggregates = scope.grouped is not None and not aggregated
             text = time_sql(operand, scope, findings, aggregated=True)
-            return text and (f"{'MAX' if latest else 'MIN'}({text})" if aggregates else text)
+            return text if scope.grouped is None or aggregated else f"{'MAX' if latest else 'MIN'}({text})"
         case Extreme(latest=latest, operands=operands):
             texts = [time_sql(operand, scope, findings, aggregated=aggregated) for operand in operands]
-            known = [text for text in texts if text is not None]
-            return f"{'GREATEST' if latest else 'LEAST'}({', '.join(known)})" if len(known) == len(texts) else None
+            return f"{'GREATEST' if latest else 'LEAST'}({', '.join(texts)})"
 
 
-def _column_sql(time: TimeColumn, scope: Scope, findings: Findings, aggregated: bool) -> str | None:
+def _column_sql(time: TimeColumn, scope: Scope, findings: Findings, aggregated: bool) -> str:
     meaning = scope.resolve(time.qualifier, time.name, findings, "E258")
     if meaning is None:
-        return None
+        return ""
     table, column = meaning
-    if column.type not in (None, TIMESTAMP, DATE):
+    if column.type not in (None, types.TIMESTAMP, types.DATE):
         message = f"the events cannot occur at `{time.name.text}`: it is {column.type}, not a time"
         findings.error("E258", message, time.name.span, f"{column.type}", helps=[OCCURRING_FORMS])
-        return None
-    if (
-        table is not None
-        and scope.grouped is not None
-        and not aggregated
-        and column_shape(meaning) not in scope.grouped
-    ):
+    ungrouped = scope.grouped is not None and column_shape(meaning) not in scope.grouped
+    if table is not None and ungrouped and not aggregated:
         message = f"the time `{time.name.text}` is neither grouped nor aggregated"
         findings.error("E260", message, time.name.span, "one of many", helps=["write MAX(…) or MIN(…) of it"])
     parts = [time.qualifier.text, column.name] if time.qualifier else [column.name]
     text = ".".join(part if _PLAIN.fullmatch(part) else quoted(part) for part in parts)
-    return f"CAST({text} AS TIMESTAMP)" if column.type == DATE else text
+    return f"CAST({text} AS TIMESTAMP)" if column.type == types.DATE else text
 
 
-def column_shape(meaning: Meaning) -> tuple[object, str]:
+def column_shape(meaning: Meaning) -> tuple[object, ...]:
     """What makes two column references the same."""
     table, column = meaning
     return id(table), column.key
@@ -408,9 +401,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CLOCK_FUNCTIONS: Final = _words(
-    "current_timestamp now current_date curdate current_time localtimestamp getdate unix_timestamp"
-)
+CLOCK_FUNCTIONS: Final = _words("current_timestamp now current_date curdate current_time localtimestamp getdate")
 UNSTEADY_FUNCTIONS: Final = CLOCK_FUNCTIONS | _words(
     """rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id
     input_file_name input_file_block_start input_file_block_length current_user session_user user
@@ -439,19 +430,13 @@ AGGREGATES_APART: Final = _words(
 )
 """Aggregates of Spark that sqlglot takes for any function."""
 
-FUNCTIONS_APART: Final = _words(
-    """arrays_overlap bround btrim make_dt_interval make_ym_interval make_timestamp_ltz make_timestamp_ntz pmod
-    to_timestamp_ltz to_timestamp_ntz try_make_interval try_make_timestamp try_to_date try_to_time
-    try_to_timestamp"""
-)
-"""Functions of Spark that sqlglot does not know and that look like misspellings of others."""
-
 SQL_TYPES: Final[dict[str, Type]] = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT"), INT),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), DOUBLE),
-    **dict.fromkeys(("VARCHAR", "TEXT", "CHAR"), STRING),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"), TIMESTAMP),
-    "BOOLEAN": BOOLEAN, "BIGINT": BIGINT, "DATE": DATE, "INTERVAL": DURATION, "NULL": NULL,
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT"), types.INT),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), types.DOUBLE),
+    **dict.fromkeys(("VARCHAR", "TEXT", "CHAR"), types.STRING),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPLTZ", "TIMESTAMPNTZ"), types.TIMESTAMP),
+    "BOOLEAN": types.BOOLEAN, "BIGINT": types.BIGINT, "DATE": types.DATE,
+    "INTERVAL": types.DURATION, "NULL": types.NULL,
 }  # fmt: skip
 """Types of SQL by sqlglot's names; decimals have parameters and are not among them."""
 
@@ -463,27 +448,52 @@ _OPERATORS: Final = {
 _OTHERWISE_TYPED: Final = frozenset({"Round", "PercentileDisc", "TimestampDiff", "DatetimeDiff", "TimeDiff"})
 
 
+def check_alike(kinds: list[Type | None], place: Callable[[], Span], findings: Findings) -> None:
+    """Report types that have nothing in common; Spark takes strings for whatever they stand beside."""
+    known = [kind for kind in kinds if kind is not None and not isinstance(kind, types.String)]
+    if other := next((kind for kind in known[1:] if common_type(known[0], kind) is None), None):
+        helps = ["5d, 10h, 15m, 30s are durations"] if types.DURATION in known else []
+        findings.error("E266", f"{known[0]} and {other} do not go together", place(), f"{other}", helps=helps)
+
+
+def number_type(text: str) -> Type | None:
+    """The type of a number as written: whole ones by size, `1.5` exact, `1e3` DOUBLE."""
+    value = float(text) if "e" in text.lower() else Exact(text) if "." in text else int(text)
+    constant = literal(value)
+    return None if isinstance(constant, TypeProblem) else constant.type
+
+
+def cast_type(name: str, sizes: list[int]) -> Type | None:
+    """The type that CAST gives, by sqlglot's name; a bare DECIMAL of Spark has ten digits."""
+    if name != "DECIMAL":
+        return SQL_TYPES.get(name)
+    precision, scale = (*sizes, *(10, 0)[len(sizes) :])
+    return Decimal(precision, scale) if 0 <= scale <= precision <= types.PRECISION_MAX and precision else None
+
+
 def applied_type(function: str, operands: Iterable[Type | None], usual: Type | None) -> Type | None:
     """The type of an operator or function by sqlglot's name; `usual` is what sqlglot's own table says.
 
     That table is wrong for Spark where it says DOUBLE for exact numbers, and silent on differences of times.
     """
-    types = list(operands)
-    known = [t for t in types if t is not None]
-    match function, types:
+    given = list(operands)
+    known = [one for one in given if one is not None]
+    match function, given:
         case "Count", _:
-            return BIGINT
+            return types.BIGINT
         case "Sum", [Decimal(precision, scale)]:
-            return Decimal(min(PRECISION_MAX, precision + 10), scale)
+            return Decimal(min(types.PRECISION_MAX, precision + 10), scale)
         case "Avg", [Decimal(precision, scale)]:
-            return Decimal(min(PRECISION_MAX, precision + 4), min(PRECISION_MAX, scale + 4))
+            return Decimal(min(types.PRECISION_MAX, precision + 4), min(types.PRECISION_MAX, scale + 4))
         case "Sum" | "Avg", [one]:
-            whole = one in (INT, BIGINT)
-            return (BIGINT if function == "Sum" else DOUBLE) if whole else one
-        case (("Add" | "Sub"), _) if DATE in types and DURATION in types:
+            whole = types.BIGINT if function == "Sum" else types.DOUBLE
+            return whole if one in (types.INT, types.BIGINT) else one if one in (types.DOUBLE, types.DURATION) else None
+        case (("Add" | "Sub"), _) if types.DATE in given and types.DURATION in given:
             return None  # a DATE for whole days, else a TIMESTAMP
+        case (("Min" | "Max" | "Lag" | "Lead" | "FirstValue" | "LastValue" | "Distinct"), [one, *_]):
+            return one
         case _ if function in _OPERATORS:
-            result = result_type(_OPERATORS[function], known) if len(known) == len(types) else None
+            result = result_type(_OPERATORS[function], known) if len(known) == len(given) else None
             return None if isinstance(result, TypeProblem) else result
         case _:
             return None if function in _OTHERWISE_TYPED else usual

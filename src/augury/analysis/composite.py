@@ -10,7 +10,7 @@ from augury import limits
 from augury.algebra import composite as a
 from augury.algebra.expression import Primitive, Variable
 from augury.analysis.declarations import Declarations, find_class
-from augury.analysis.references import VariableTable, primitive
+from augury.analysis.references import VariableTable, counted, primitive
 from augury.analysis.scalars import lower_condition
 from augury.analysis.scopes import constituent_scope
 from augury.clock import Moment, duration_us, show_duration
@@ -50,8 +50,30 @@ def lower_composite(
     return None if lowered is None else Lowered(lowered, lowering.variables, lowering.classes)
 
 
+def bound_variables(expression: a.Composite, table: VariableTable) -> tuple[Variable, ...]:
+    """The variables that have a value where the expression takes place."""
+    positive: dict[str, Variable] = {}
+    _gather(expression, positive, {})
+    return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in positive.values())
+
+
+def constituent_classes(expression: a.Composite) -> frozenset[str]:
+    """The classes whose events can be constituents: those that are not only absent."""
+    match expression:
+        case Primitive(event_class=name):
+            return frozenset({name})
+        case a.Node(operator=Op.NOT):
+            return frozenset()
+        case a.NotBetween(opening=opening, closing=closing):
+            return constituent_classes(opening) | constituent_classes(closing)
+        case a.AbsentFor(opening=opening):
+            return constituent_classes(opening)
+        case _:
+            return frozenset().union(*(constituent_classes(child) for child in a.children(expression)))
+
+
 def graph_keys(expression: a.Composite, table: VariableTable, findings: Findings) -> tuple[Variable, ...]:
-    """The variables that keep a graph per value: those with a place that is not negated."""
+    """The variables that keep a graph per value: those that are shared, with a place that is not negated."""
     positive: dict[str, Variable] = {}
     negated: dict[str, list[Variable]] = {}
     _gather(expression, positive, negated)
@@ -65,7 +87,8 @@ def graph_keys(expression: a.Composite, table: VariableTable, findings: Findings
                 others=[Mark(places[1].span, "under another")],
                 helps=["use it in a place that is not negated as well, or write `_`"],
             )
-    return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in positive.values())
+    shared = [v for v in positive.values() if table.places[v.name.casefold()] > 1]
+    return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in shared)
 
 
 def _gather(node: a.Composite, positive: dict[str, Variable], negated: dict[str, list[Variable]]) -> None:
@@ -114,18 +137,18 @@ class _Lowering:
             case s.CompositeApply(operator=Op.NOT):
                 self.findings.error(
                     "E304",
-                    "an absence stands beside something that is there",
+                    "an absence needs something beside it that is there",
                     span,
-                    "nothing to measure it against",
+                    "nothing says when to look for it",
                     helps=["write A & !B, A > !B > C, or NOT(B)[A, C]"],
                 )
                 return None
             case s.CompositeApply(operator=Op.SEQUENCE, operands=(left, right)):
                 return self._sequence(left, right, span, place)
             case s.CompositeApply(operator=Op.AND):
-                return self._and(node)
+                return self._and(node, place)
             case s.CompositeApply(operands=operands):
-                return self._node(Op.OR, operands, span)
+                return self._either(operands, span, place)
             case s.AnyOf():
                 return self._any_of(node)
             case s.TimeBound():
@@ -184,20 +207,21 @@ class _Lowering:
             return None
         if first is None or not isinstance(second, a.Node):
             return None
-        return a.AbsentFor(first, second.operands[0], place.within_us, span)
+        return _absent_for(first, second.operands[0], place.within_us, span)
 
-    def _and(self, node: s.CompositeApply) -> a.Composite | None:
+    def _and(self, node: s.CompositeApply, place: _Place) -> a.Composite | None:
         if all(_is_absence(operand) for operand in node.operands):
             return self._only_absences(node.span)
-        left, right = (self._operand(operand, _Place()) for operand in node.operands)
+        inner = _Place(within_us=place.within_us)
+        left, right = (self._operand(operand, inner) for operand in node.operands)
         return _joined(Op.AND, left, right, node.span)
 
     def _only_absences(self, span: Span) -> a.Composite | None:
         self.findings.error(
             "E304",
-            "an absence stands beside something that is there; here both sides are absences",
+            "an absence needs something beside it that is there; here both sides are absences",
             span,
-            "",
+            "nothing says when to look for them",
             helps=["name the event at which it is to be noticed: (!A & C) & !B"],
         )
         return None
@@ -209,24 +233,25 @@ class _Lowering:
         inner = self.lower(node.operands[0], _Place())
         return None if inner is None else a.Node(Op.NOT, (inner,), node.span)
 
-    def _node(self, operator: Op, operands: tuple[s.CompositeExpression, ...], span: Span) -> a.Composite | None:
-        lowered = [self.lower(operand, _Place()) for operand in operands]
+    def _either(self, operands: tuple[s.CompositeExpression, ...], span: Span, place: _Place) -> a.Composite | None:
+        lowered = [self.lower(operand, _Place(within_us=place.within_us)) for operand in operands]
         known = tuple(operand for operand in lowered if operand is not None)
-        return a.Node(operator, known, span) if len(known) == len(lowered) else None
+        return a.Node(Op.OR, known, span) if len(known) == len(lowered) else None
 
     def _any_of(self, node: s.AnyOf) -> a.Composite | None:
         lowered = [self.lower(operand, _Place()) for operand in node.operands]
         known = tuple(operand for operand in lowered if operand is not None)
         if node.count < 1:
-            self.findings.error("E308", "ANY asks for at least one event", node.span, f"asks for {node.count}")
+            message, helps = "ANY asks for at least one event", ["write e.g. ANY{1, A, B}"]
+            self.findings.error("E308", message, node.span, f"asks for {node.count}", helps=helps)
             return None
         if node.count > len(node.operands):
             self.findings.error(
                 "E307",
-                f"ANY asks for {node.count} of {len(node.operands)} events, which can never be",
+                f"ANY asks for {node.count} of {counted(len(node.operands), 'event')}, which can never be",
                 node.span,
                 f"{len(node.operands)} given",
-                helps=[f"ask for at most {len(node.operands)}, or repeat one: E{{3}}"],
+                helps=[f"ask for at most {len(node.operands)}, or for several of one class: E{{{node.count}}}"],
             )
             return None
         return a.AnyOf(node.count, known, node.span) if len(known) == len(lowered) else None
@@ -262,7 +287,7 @@ class _Lowering:
                 "E404",
                 f"n may be at most {limits.NTH_MAX:,}",
                 node.span,
-                "too many",
+                f"n is {node.count:,} here",
                 helps=["aggregate in a SELECT instead"],
             )
             return None
@@ -271,8 +296,8 @@ class _Lowering:
                 "E308",
                 "`E{n}` counts from 1",
                 node.span,
-                f"there is no {node.count}th occurrence",
-                helps=["write E* for any number"],
+                f"n is {node.count} here",
+                helps=["write E{1} for one, E* > F for any number before an F"],
             )
             return None
         if node.open and not place.followed:
@@ -313,9 +338,10 @@ class _Lowering:
         if period_us < 1:
             self.findings.error(
                 "E308",
-                "a period is longer than nothing",
+                "a period has to be longer than 0s",
                 node.period.span,
                 f"every {show_duration(period_us)}",
+                helps=["write e.g. [5m]"],
             )
             return None
         if opening is None or closing is None:
@@ -325,6 +351,15 @@ class _Lowering:
 
 def _joined(operator: Op, left: a.Composite | None, right: a.Composite | None, span: Span) -> a.Composite | None:
     return None if left is None or right is None else a.Node(operator, (left, right), span)
+
+
+def _absent_for(opening: a.Composite, absent: a.Composite, within_us: int, span: Span) -> a.AbsentFor:
+    """`A > !B > !C` within d: neither B nor C for d after A."""
+    match opening:
+        case a.Node(operator=Op.SEQUENCE, operands=(first, a.Node(operator=Op.NOT, operands=(other,)))):
+            return _absent_for(first, a.Node(Op.OR, (other, absent), span), within_us, span)
+        case _:
+            return a.AbsentFor(opening, absent, within_us, span)
 
 
 def _is_absence(node: s.CompositeExpression) -> bool:

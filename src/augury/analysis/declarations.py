@@ -5,7 +5,7 @@ In: statements. Out: tables by name; every duplicate, unknown type and bad key i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,9 +13,18 @@ from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark, closest
 from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, Attribute, ClassKind, EventClass, key_of
 from augury.language import syntax as s
-from augury.types import STRING, TYPE_NAMES, BadTypeParameters, Type, parse_type
+from augury.types import NULL, TYPE_NAMES, BadTypeParameters, Type, assignable, parse_type
 
 _T = TypeVar("_T")
+_TIMES = {"occtime": "occTime", "dettime": "detTime"}
+_FOREIGN_TYPES = {
+    **dict.fromkeys(("CHAR", "NVARCHAR", "CHARACTER", "CLOB", "UUID", "JSON"), "STRING"),
+    **dict.fromkeys(("DATETIME", "TIME", "TIMESTAMPTZ"), "TIMESTAMP"),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "BYTE", "SHORT"), "INT"),
+    **dict.fromkeys(("NUMBER", "MONEY"), "NUMERIC"),
+    **dict.fromkeys(("INT64", "SERIAL", "UNSIGNED"), "BIGINT"),
+}
+"""Types of other languages, and what to take for them here."""
 
 
 @dataclass(slots=True)
@@ -62,7 +71,14 @@ def declare(program: s.Program, findings: Findings) -> Declarations:
                 pass
     for key, definition in tables.definitions.items():
         if key in tables.class_statements:
-            _twice("definition and event class", definition.name, tables.class_statements[key].name, findings)
+            findings.error(
+                "E201",
+                f"`{definition.name.text}` is both a definition and an event class",
+                definition.name.span,
+                "defined here",
+                others=[Mark(tables.class_statements[key].name.span, "declared as a class here")],
+                helps=["rename one of them"],
+            )
     return tables
 
 
@@ -78,27 +94,35 @@ def unknown(
 ) -> None:
     """Report a name that nothing has, with the nearest one that something has."""
     names = list(known)
-    helps = []
-    if (meant := closest(name.text, names)) is not None:
-        helps.append(f"did you mean `{meant}`?")
-    elif names and len(names) <= 12:
-        helps.append(f"there is {', '.join(f'`{n}`' for n in names)}")
-    if extra:
-        helps.append(extra)
-    findings.error(code, f"there is no {what} `{name.text}`", name.span, label or f"unknown {what}", helps=helps)
+    helps = [f"did you mean `{meant}`?"] if (meant := closest(name.text, names)) is not None else [listed(names)]
+    findings.error(
+        code,
+        f"there is no {what} `{name.text}`",
+        name.span,
+        label or f"unknown {what}",
+        helps=[text for text in (*helps, extra) if text],
+    )
 
 
-def unknown_attribute(event_class: EventClass, name: s.Ident, findings: Findings) -> None:
+def listed(names: Sequence[str]) -> str:
+    """Which names there are, unless they are too many to help."""
+    quoted = [f"`{name}`" for name in names]
+    if len(quoted) == 1:
+        return f"there is only {quoted[0]}"
+    return f"there are {', '.join(quoted[:-1])} and {quoted[-1]}" if 1 < len(quoted) <= 12 else ""
+
+
+def unknown_attribute(event_class: EventClass, name: s.Ident, findings: Findings, *, extra: str = "") -> None:
     """Report an attribute that a class lacks."""
     names = [a.name for a in event_class.attributes]
-    has = f"`{event_class.name}` has {', '.join(names)}" if names else f"`{event_class.name}` has no attributes"
-    meant = closest(name.text, [*names, "occ_time", "det_time"])
+    has = f"`{event_class.name}` has {', '.join(names) or 'no attributes but occTime and detTime'}"
+    meant = closest(name.text, [*names, *TIME_ATTRIBUTES])
     findings.error(
         "E203",
         f"event class `{event_class.name}` has no attribute `{name.text}`",
         name.span,
         "unknown attribute",
-        helps=[f"did you mean `{meant}`? {has}" if meant else has],
+        helps=[f"did you mean `{_TIMES.get(meant, meant)}`? {has}" if meant else has, *([extra] if extra else [])],
     )
 
 
@@ -111,18 +135,26 @@ def find_class(name: s.Ident, classes: Mapping[str, EventClass], findings: Findi
 
 
 def resolve_type(ref: s.TypeRef, findings: Findings) -> Type:
-    """The type a word stands for; an unknown one is reported and taken for a string."""
+    """The type a word stands for; an unknown one is reported and taken for that of NULL, which fits everywhere."""
+    word = ref.name.text.upper()
     try:
-        found = parse_type(ref.name.text, ref.parameters)
+        found = parse_type(word, ref.parameters)
     except BadTypeParameters as error:
-        findings.error("E204", str(error), ref.span, "these parameters do not fit")
-        return STRING
+        form = {"NUMERIC": "e.g. NUMERIC(10, 2)", "DECIMAL": "e.g. DECIMAL(10, 2)", "VARCHAR": "e.g. VARCHAR(30)"}
+        helps = [f"write {form.get(word, word)}"]
+        findings.error("E204", str(error), ref.span, "these parameters do not fit", helps=helps)
+        return NULL
     if found is None:
-        meant = closest(ref.name.text, TYPE_NAMES)
-        helps = [f"did you mean `{meant}`?"] if meant else ["types are " + ", ".join(TYPE_NAMES)]
-        findings.error("E204", f"there is no type `{ref.name.text}`", ref.span, "unknown type", helps=helps)
-        return STRING
+        meant = _FOREIGN_TYPES.get(word) or closest(word, TYPE_NAMES)
+        helps = [f"did you mean `{meant}`?"] if meant else ["`augury explain E204` lists the types"]
+        findings.error("E204", f"there is no type `{ref.name.text}`", ref.name.span, "unknown type", helps=helps)
+        return NULL
     return found
+
+
+def fits(given: Type, wanted: Type) -> bool:
+    """Whether a value may be stored without a CAST; where a type is unknown, that has been reported already."""
+    return wanted == NULL or assignable(given, wanted)
 
 
 def _first(table: dict[str, _T], statement: _T, what: str, findings: Findings) -> bool:
@@ -141,8 +173,13 @@ def _twice(what: str, name: s.Ident, before: s.Ident, findings: Findings) -> Non
         name.span,
         "again here",
         others=[Mark(before.span, "first declared here")],
-        helps=["names do not regard case"],
+        helps=[_another_name(name, before)],
     )
+
+
+def _another_name(name: s.Ident, before: s.Ident) -> str:
+    case = "" if name.text == before.text else "names are matched without regard to case: "
+    return case + "rename one of them, or leave it out"
 
 
 def _attributes(given: tuple[s.Attribute, ...], what: str, findings: Findings) -> tuple[Attribute, ...]:
@@ -156,6 +193,7 @@ def _attributes(given: tuple[s.Attribute, ...], what: str, findings: Findings) -
                 name.span,
                 "again here",
                 others=[Mark(seen[name.key].name.span, "first declared here")],
+                helps=[_another_name(name, seen[name.key].name)],
             )
         elif what == "attribute" and (name.key in RESERVED_ATTRIBUTES or name.key in TIME_ATTRIBUTES):
             findings.error(
@@ -163,7 +201,7 @@ def _attributes(given: tuple[s.Attribute, ...], what: str, findings: Findings) -
                 f"`{name.text}` cannot be an attribute: every event has it already",
                 name.span,
                 "reserved",
-                helps=["reserved are " + ", ".join(sorted(RESERVED_ATTRIBUTES))],
+                helps=["rename it; reserved are " + ", ".join(sorted(RESERVED_ATTRIBUTES))],
             )
         else:
             seen[name.key] = attribute
@@ -194,7 +232,8 @@ def _event_class(statement: s.EventClassStatement, findings: Findings) -> EventC
                 helps=[f"did you mean `{meant}`?" if meant else f"`{name.text}` has {has}"],
             )
         elif by_key[part.key].name in key:
-            findings.error("E226", f"the key of `{name.text}` names `{part.text}` twice", part.span, "again here")
+            message = f"the key of `{name.text}` names `{part.text}` twice"
+            findings.error("E226", message, part.span, "again here", helps=["leave it out"])
         else:
             key.append(by_key[part.key].name)
     return EventClass(name.text, kind, mutable, attributes, tuple(key), lifespan_us(statement.lifespan), name.span)
@@ -215,5 +254,6 @@ def _check_definition(definition: s.Definition, findings: Findings) -> None:
                 parameter.span,
                 "again here",
                 others=[Mark(seen[parameter.key].span, "first declared here")],
+                helps=[_another_name(parameter, seen[parameter.key])],
             )
         seen[parameter.key] = parameter

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from augury.algebra import composite as c
 from augury.algebra import expression as e
-from augury.algebra.operators import FUNCTIONS
-from augury.algebra.scalar import Field, Scalar
-from augury.analysis.composite import graph_keys, lower_composite
-from augury.analysis.declarations import Declarations, find_class, unknown
+from augury.algebra.operators import FUNCTIONS, castable
+from augury.algebra.scalar import Field, Scalar, dump
+from augury.analysis import composite
+from augury.analysis.composite import bound_variables, graph_keys, lower_composite
+from augury.analysis.declarations import Declarations, find_class, fits, listed, unknown
 from augury.analysis.match import lower_match
+from augury.analysis.references import VariableTable
 from augury.analysis.scalars import Scope, lower_condition, lower_scalar
 from augury.analysis.scopes import constituent_scope
-from augury.analysis.variables import bind_variables, bound_at_the_top, warn_of_other_values
+from augury.analysis.variables import bind_variables, bound_at_the_top, constituent_classes, warn_of_other_values
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark, Span
 from augury.event import Attribute, EventClass, key_of
@@ -30,7 +32,6 @@ from augury.types import (
     Int,
     Null,
     Type,
-    assignable,
     common_type,
     with_article,
 )
@@ -40,7 +41,10 @@ AGGREGATES = ("COUNT", "SUM", "MIN", "MAX", "AVG")
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the clauses of a class may speak of: bound variables and the classes of the expression."""
+    """What the clauses of a class may speak of: bound variables and the classes of constituents.
+
+    `hidden` are the variables and classes that stand under negations only.
+    """
 
     variables: Mapping[str, tuple[str, Type]]
     hidden: tuple[str, ...]
@@ -49,6 +53,17 @@ class Bound:
     def scope(self, place: str, findings: Findings) -> Scope:
         """Names in a clause."""
         return constituent_scope(place, self.variables, self.classes, findings, self.hidden)
+
+
+def _bound(
+    variables: Mapping[str, tuple[str, Type]],
+    table: VariableTable,
+    used: Mapping[str, EventClass],
+    there: frozenset[str],
+) -> Bound:
+    classes = {key: cls for key, cls in used.items() if cls.name in there}
+    hidden = (*(key for key in table.first if key not in variables), *(key for key in used if key not in classes))
+    return Bound(variables, hidden, classes)
 
 
 def match_plan(
@@ -61,7 +76,7 @@ def match_plan(
             "E116",
             "CONTEXT belongs to COMPOSITE",
             clauses.context.span,
-            "not in a MATCH",
+            "this is a MATCH",
             helps=["a MATCH takes COLLECT RECENT, EARLIEST or ALL"],
         )
     lowered = lower_match(source.expression, tables, findings)
@@ -71,8 +86,7 @@ def match_plan(
     warn_of_other_values(expression, source.expression.span, findings)
     top = bound_at_the_top(expression)
     variables = {key_of(v.name): (v.name, v.type) for v in top}
-    hidden = tuple(key for key in lowered.variables.first if key not in variables)
-    bound = Bound(variables, hidden, lowered.classes)
+    bound = _bound(variables, lowered.variables, lowered.classes, constituent_classes(expression))
     choice, aggregates = _collect(clauses.collect, bound, findings)
     feeds = _feeds(target, clauses.returned, aggregates, bound, findings)
     plan = e.MatchPlan(
@@ -85,7 +99,7 @@ def match_plan(
         choice,
         feeds,
     )
-    return plan, tuple(cls.name for cls in lowered.classes.values())
+    return plan, _reads(lowered.classes, plan.over)
 
 
 def composite_plan(
@@ -98,7 +112,7 @@ def composite_plan(
             "E116",
             "COLLECT belongs to MATCH",
             clauses.collect.span,
-            "not in a COMPOSITE",
+            "this is a COMPOSITE",
             helps=["a COMPOSITE takes a CONTEXT, e.g. CONTEXT CUMULATIVE"],
         )
     context = _context(clauses.context, findings)
@@ -106,17 +120,17 @@ def composite_plan(
     if lowered is None:
         return None
     keys = graph_keys(lowered.expression, lowered.variables, findings)
-    variables = {key_of(v.name): (v.name, v.type) for v in keys}
-    hidden = tuple(key for key in lowered.variables.first if key not in variables)
-    bound = Bound(variables, hidden, lowered.classes)
+    bound_here = bound_variables(lowered.expression, lowered.variables)
+    variables = {key_of(v.name): (v.name, v.type) for v in bound_here}
+    bound = _bound(variables, lowered.variables, lowered.classes, composite.constituent_classes(lowered.expression))
     feeds = () if target is None else _feeds(target, clauses.returned, {}, bound, findings)
     if target is None and clauses.returned:
         findings.error(
             "E116",
             "RETURN belongs to a class",
-            clauses.returned[0].span,
-            "not in a trigger",
-            helps=["a trigger hands values to rules: RULESTRUC R1(Order.account)"],
+            clauses.returned[0].span.to(clauses.returned[-1].span),
+            "this is a trigger",
+            helps=["a trigger hands values to rules: RULESTRUC R1(Class.attribute)"],
         )
     plan = c.CompositePlan(
         lowered.expression,
@@ -129,7 +143,12 @@ def composite_plan(
         _within_us(clauses.within),
         feeds,
     )
-    return plan, tuple(cls.name for cls in lowered.classes.values())
+    return plan, _reads(lowered.classes, plan.over)
+
+
+def _reads(used: Mapping[str, EventClass], over: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What has to be derived first: the classes of the expression, and those whose events are in its history."""
+    return tuple(dict.fromkeys([*(cls.name for cls in used.values()), *(over or ())]))
 
 
 def _context(given: s.Ident | None, findings: Findings) -> c.Context:
@@ -171,14 +190,17 @@ def _over(
 ) -> tuple[str, ...] | None:
     if names is None:
         return None
+    if not names:
+        helps = ["leave OVER out for the history of all classes"]
+        findings.error("E232", "OVER names no class, so nothing can occur", span, "the history is empty", helps=helps)
+        return ()
     found = {name.key: cls for name in names if (cls := find_class(name, tables.classes, findings)) is not None}
     missing = [cls.name for key, cls in used.items() if key not in found]
     if missing and len(found) == len({name.key for name in names}):
-        where = names[0].span.to(names[-1].span) if names else span
         findings.error(
             "E232",
             f"OVER leaves out `{missing[0]}`, which the expression names",
-            where,
+            names[0].span.to(names[-1].span),
             "the history is only these",
             helps=[f"add it: OVER ({', '.join([*(cls.name for cls in found.values()), *missing])})"],
         )
@@ -201,12 +223,16 @@ def _partition(names: tuple[s.Ident, ...], used: Mapping[str, EventClass], findi
                 helps=["share a variable instead: A(I, _), B(I)"],
             )
             continue
-        types = [attribute.type for _, attribute in attributes if attribute is not None]
-        if any(common_type(types[0], other) is None for other in types[1:]):
+        known = [(cls, at) for cls, at in attributes if at is not None]
+        other = next((k for k in known if common_type(known[0][1].type, k[1].type) is None), None)
+        if other is not None:
             findings.error(
                 "E231",
-                f"`{name.text}` has types that cannot be compared: {', '.join(map(str, types))}",
+                f"`{name.text}` has types that cannot be compared",
                 name.span,
+                "of one type in every class",
+                others=[Mark(at.span, f"{with_article(at.type)} in `{cls.name}`") for cls, at in (known[0], other)],
+                helps=["declare it alike in both classes"],
             )
         found.append(next((at.name for _, at in attributes if at is not None), name.text))
     return tuple(found)
@@ -214,18 +240,21 @@ def _partition(names: tuple[s.Ident, ...], used: Mapping[str, EventClass], findi
 
 def _collect(
     collect: s.Collect | None, bound: Bound, findings: Findings
-) -> tuple[e.Choice, dict[str, tuple[s.Ident, e.Aggregate]]]:
+) -> tuple[e.Choice, dict[str, tuple[s.Ident, e.Aggregate | None]]]:
+    """The choice, and the aggregates by the attribute they feed; None for one with a mistake in it."""
     if collect is None:
         return e.Choice.RECENT, {}
     if collect.choice is not None:
         if collect.choice.text.upper() not in e.Choice.__members__:
-            unknown("choice", collect.choice, list(e.Choice), "E216", findings)
+            unknown("COLLECT choice", collect.choice, list(e.Choice), "E216", findings)
             return e.Choice.RECENT, {}
         return e.Choice(collect.choice.text.upper()), {}
-    aggregates = {}
+    aggregates: dict[str, tuple[s.Ident, e.Aggregate | None]] = {}
     for item in collect.aggregates:
         aggregate = _aggregate(item, bound, findings)
-        if aggregate is not None:
+        if item.name.key in aggregates:
+            _given_twice(item.name, aggregates[item.name.key][0].span, findings)
+        else:
             aggregates[item.name.key] = (item.name, aggregate)
     return e.Choice.ALL, aggregates
 
@@ -235,16 +264,21 @@ def _aggregate(item: s.Returned, bound: Bound, findings: Findings) -> e.Aggregat
     assert isinstance(call, s.Call), "the grammar takes calls only"
     function = call.function.text.upper()
     if function not in AGGREGATES:
-        extra = "use it in RETURN instead" if function in FUNCTIONS else ""
-        unknown("aggregate", call.function, AGGREGATES, "E233", findings, extra=extra)
+        findings.error(
+            "E233",
+            f"there is no aggregate `{call.function.text}`",
+            call.function.span,
+            "unknown aggregate",
+            helps=[listed(AGGREGATES), *(["use it in RETURN instead"] if function in FUNCTIONS else [])],
+        )
         return None
-    if call.star or not call.arguments:
-        if function == "COUNT" and call.star:
-            return e.Aggregate("COUNT", None, BIGINT, call.span)
-        findings.error("E233", f"{function} takes one value", call.span, "", helps=[f"write {function}(x)"])
-        return None
+    if function == "COUNT" and call.star:
+        return e.Aggregate("COUNT", None, BIGINT, call.span)
     if len(call.arguments) != 1:
-        findings.error("E233", f"{function} takes one value", call.span, f"{len(call.arguments)} given")
+        given = "`*` is no value" if call.star else f"{len(call.arguments) or 'none'} given"
+        form = f"write {function}(x)" + (" or COUNT(*)" if function == "COUNT" else "")
+        several = "; of several values take GREATEST or LEAST" if len(call.arguments) > 1 else ""
+        findings.error("E233", f"{function} takes one value", call.span, given, helps=[form + several])
         return None
     operand = lower_scalar(call.arguments[0], bound.scope("COLLECT", findings), findings)
     if operand is None:
@@ -255,7 +289,8 @@ def _aggregate(item: s.Returned, bound: Bound, findings: Findings) -> e.Aggregat
             "E233",
             f"{function} takes numbers; here {operand.type}",
             call.arguments[0].span,
-            f"{with_article(operand.type)}",
+            with_article(operand.type),
+            helps=[f"write {function}(CAST({dump(operand)} AS DOUBLE))"] if castable(operand.type, DOUBLE) else [],
         )
         return None
     return e.Aggregate(function, operand, result, call.span)
@@ -284,19 +319,19 @@ def aggregate_type(function: str, operand: Type) -> Type | None:
 def _feeds(
     target: EventClass,
     returned: Sequence[s.Returned],
-    aggregates: Mapping[str, tuple[s.Ident, e.Aggregate]],
+    aggregates: Mapping[str, tuple[s.Ident, e.Aggregate | None]],
     bound: Bound,
     findings: Findings,
 ) -> tuple[e.Feed, ...]:
     """One entry per attribute: RETURN, COLLECT, the variable of that name, or NULL."""
     values: dict[str, tuple[Span, Scalar | e.Aggregate | None]] = {}
+    for key, (ident, aggregate) in aggregates.items():
+        if _is_target(ident, target, values, findings):
+            values[key] = (ident.span if aggregate is None else aggregate.span, aggregate)
     for item in returned:
         lowered = lower_scalar(item.expression, bound.scope("RETURN", findings), findings)
         if _is_target(item.name, target, values, findings):
             values[item.name.key] = (item.span, lowered)
-    for key, (ident, aggregate) in aggregates.items():
-        if _is_target(ident, target, values, findings):
-            values[key] = (aggregate.span, aggregate)
     feeds = []
     for attribute in target.attributes:
         key = key_of(attribute.name)
@@ -305,40 +340,54 @@ def _feeds(
             values[key] = (attribute.span, Field("", name, kind, attribute.span))
         span, value = values.get(key, (attribute.span, None))
         if value is not None:
-            check_fit(attribute, value.type, span, findings)
+            check_fit(attribute, value, span, findings)
         elif key not in values:
             _warn_of_null(attribute, target, bound, findings)
         feeds.append(e.Feed(attribute.name, value))
     return tuple(feeds)
 
 
-def check_fit(attribute: Attribute, given: Type, span: Span, findings: Findings) -> None:
+def check_fit(attribute: Attribute, value: Scalar | e.Aggregate, span: Span, findings: Findings) -> None:
     """Report a value whose type an attribute cannot hold."""
-    if not assignable(given, attribute.type):
-        findings.error(
-            "E240",
-            f"`{attribute.name}` is {with_article(attribute.type)}, which {given} does not fit",
-            span,
-            f"this is {with_article(given)}",
-            others=[Mark(attribute.span, f"declared as {attribute.type}")] if attribute.span != span else [],
-            helps=[f"declare it as {given}, or CAST the value"],
-        )
+    given, wanted = value.type, attribute.type
+    if fits(given, wanted):
+        return
+    by_name = attribute.span == span
+    cast = ""
+    if not isinstance(value, e.Aggregate) and castable(given, wanted):
+        cast = f", or write RETURN CAST({dump(value)} AS {wanted}) AS {attribute.name}"
+    findings.error(
+        "E240",
+        f"`{attribute.name}` is {with_article(wanted)}, which {with_article(given)} does not fit",
+        span,
+        f"it takes the variable of this name, {with_article(given)}" if by_name else f"this is {with_article(given)}",
+        others=[] if by_name else [Mark(attribute.span, f"declared as {wanted}")],
+        helps=[f"declare it as {given}{cast}"],
+    )
 
 
-def _is_target(name: s.Ident, target: EventClass, taken: Iterable[str], findings: Findings) -> bool:
+def _is_target(name: s.Ident, target: EventClass, taken: Mapping[str, tuple[Span, object]], findings: Findings) -> bool:
     if all(key_of(attribute.name) != name.key for attribute in target.attributes):
-        unknown(
-            f"attribute of `{target.name}` called",
-            name,
-            [at.name for at in target.attributes],
-            "E230",
-            findings,
-        )
+        names = [at.name for at in target.attributes]
+        extra = "" if names else f"`{target.name}` has no attributes: declare it there"
+        what = f"attribute of `{target.name}` called"
+        unknown(what, name, names, "E230", findings, label="unknown attribute", extra=extra)
         return False
     if name.key in taken:
-        findings.error("E230", f"`{name.text}` is given a value twice", name.span, "again here")
+        _given_twice(name, taken[name.key][0], findings)
         return False
     return True
+
+
+def _given_twice(name: s.Ident, before: Span, findings: Findings) -> None:
+    findings.error(
+        "E230",
+        f"`{name.text}` is given a value twice",
+        name.span,
+        "again here",
+        others=[Mark(before, "first here")],
+        helps=["leave one of them out"],
+    )
 
 
 def _warn_of_null(attribute: Attribute, target: EventClass, bound: Bound, findings: Findings) -> None:

@@ -12,8 +12,8 @@ from typing import assert_never
 
 from augury import limits
 from augury.algebra import expression as a
-from augury.analysis.declarations import Declarations
-from augury.analysis.references import VariableTable, primitive
+from augury.analysis.declarations import Declarations, listed
+from augury.analysis.references import VariableTable, counted, primitive
 from augury.diagnostics import Findings, Mark, Span, closest
 from augury.event import EventClass
 from augury.language import syntax as s
@@ -103,6 +103,7 @@ class _Lowering:
         self.classes: dict[str, EventClass] = {}
         self.taken: dict[str, int] = {}
         self.used: set[str] = set()
+        self.refused: set[Span] = set()
         self.nodes = 0
 
     def closed(self, expression: s.MatchExpression, names: _Names, depth: int) -> a.Expression | None:
@@ -156,8 +157,8 @@ class _Lowering:
                 "E303",
                 f"the operand of prefix has the free correlation variable `{free[0]}`",
                 span,
-                "not closed",
-                helps=[f"put the EXISTS {free[0]} inside the prefix"],
+                f"`{free[0]}` is bound outside of it",
+                helps=[f"bind it inside: prefix(EXISTS {free[0]} …)"],
             )
             return None
         return a.Apply(operator, known, span)
@@ -178,7 +179,7 @@ class _Lowering:
                 "E308",
                 "`<n>` counts from 1",
                 span,
-                f"there is no {count}th occurrence",
+                f"n is {count} here",
                 helps=["write <1> E for the first"],
             )
         elif count > limits.NTH_MAX:
@@ -186,7 +187,7 @@ class _Lowering:
                 "E404",
                 f"n may be at most {limits.NTH_MAX:,}",
                 span,
-                "too many",
+                f"n is {count:,} here",
                 helps=["aggregate in a SELECT instead"],
             )
 
@@ -226,10 +227,11 @@ class _Lowering:
             case _Parameter(argument=argument):
                 self.findings.error(
                     "E207",
-                    f"`{variable.text}` is a correlation variable in this definition",
+                    f"the parameter `{variable.text}` stands for a correlation variable, and nothing else",
                     argument.span,
-                    "give a variable here",
+                    "not a variable",
                     others=[Mark(variable.span, "used as one here")],
+                    helps=["give a variable that an EXISTS around it binds"],
                 )
             case None:
                 self.findings.error(
@@ -266,11 +268,9 @@ class _Lowering:
     def _unknown_event(self, ref: s.EventRef, names: _Names) -> None:
         known = [c.name for c in self.tables.classes.values()] + [d.name.text for d in self.tables.definitions.values()]
         meant = closest(ref.name.text, known)
-        helps = [f"did you mean `{meant}`?"] if meant else []
+        helps = [f"did you mean `{meant}`?" if meant else listed(known) or "declare it: CREATE … EVENT CLASS …"]
         if ref.name.key in names.bound:
             helps = [f"`{ref.name.text}` is a variable here: it takes neither arguments nor a mask"]
-        elif not helps:
-            helps = ["declare it with CREATE … EVENT CLASS, or name an expression with DEFINE"]
         self.findings.error(
             "E200",
             f"there is no event class `{ref.name.text}`",
@@ -282,12 +282,16 @@ class _Lowering:
     def _parameter(self, ref: s.EventRef, meaning: _Parameter, depth: int) -> a.Expression | None:
         match meaning.argument:
             case s.Wildcard() | s.Literal() | s.TypedLiteral() as argument:
+                if argument.span in self.refused:
+                    return None  # the parameter is used several times, but was given once
+                self.refused.add(argument.span)
                 self.findings.error(
                     "E207",
-                    f"`{ref.name.text}` stands for events in this definition",
+                    f"the parameter `{ref.name.text}` stands for an event expression, and not for a value",
                     argument.span,
-                    "give an expression here",
-                    others=[Mark(ref.span, "used as one here")],
+                    "a value",
+                    others=[Mark(ref.span, "used as an expression here")],
+                    helps=["give a class or another expression"],
                 )
                 return None
             case argument:
@@ -298,31 +302,26 @@ class _Lowering:
             self.findings.error(
                 "E235",
                 f"`{definition.name.text}` is a definition, and takes no mask",
-                ref.span,
-                "",
+                ref.mask.span,
+                "a mask",
                 others=[Mark(definition.name.span, "defined here")],
                 helps=["put the mask on the classes inside it"],
             )
             return None
         if definition.name.key in names.inside:
-            path = [*names.inside[names.inside.index(definition.name.key) :], definition.name.key]
-            spelt = [self.tables.definitions[key].name.text for key in path]
-            self.findings.error(
-                "E301",
-                f"definitions go in a circle: {' → '.join(spelt)}",
-                definition.name.span,
-                "defined by itself",
-                helps=["repeat something with relative+(E) or EVERY <n> E"],
-            )
+            self._report_circle(names.inside[names.inside.index(definition.name.key) :])
             return None
         given = ref.arguments or ()
         if len(given) != len(definition.parameters):
+            parameters = ", ".join(p.text for p in definition.parameters)
+            form = definition.name.text + (f"({parameters})" if parameters else "")
             self.findings.error(
                 "E207",
-                f"`{definition.name.text}` takes {len(definition.parameters)} arguments, not {len(given)}",
+                f"`{definition.name.text}` takes {counted(len(definition.parameters), 'argument')}, not {len(given)}",
                 ref.span,
-                "",
+                f"{len(given) or 'none'} given",
                 others=[Mark(definition.name.span, "defined here")],
+                helps=[f"write {form}"],
             )
             return None
         bound = {p.key: _Parameter(g, names) for p, g in zip(definition.parameters, given, strict=True)}
@@ -330,6 +329,21 @@ class _Lowering:
         prefix = f"{definition.name.text}{number if number > 1 else ''}."
         inner = _Names(bound, prefix, (*names.inside, definition.name.key))
         return self.closed(definition.expression, inner, depth + 1)
+
+    def _report_circle(self, keys: tuple[str, ...]) -> None:
+        """Report a circle of definitions, from the one that is declared first, however it was entered."""
+        first = min(range(len(keys)), key=lambda i: list(self.tables.definitions).index(keys[i]))
+        circle = [self.tables.definitions[key].name for key in (*keys[first:], *keys[:first])]
+        self.findings.error(
+            "E301",
+            f"`{circle[0].text}` is defined by itself"
+            if len(circle) == 1
+            else f"definitions go in a circle: {' → '.join(name.text for name in (*circle, circle[0]))}",
+            circle[0].span,
+            "it needs itself",
+            others=[Mark(name.span, "by way of this one") for name in circle[1:]],
+            helps=["to repeat something write relative+(E) or EVERY <n> E"],
+        )
 
     def _follow(self, argument: s.Argument, names: _Names) -> s.Argument | tuple[str, str]:
         """An argument of a class: what was given for a parameter, or the variable that the name is."""

@@ -13,7 +13,7 @@ from augury.analysis.match import check_definition
 from augury.analysis.strata import stratify
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark, closest
-from augury.event import TIME_ATTRIBUTES, EventClass, key_of
+from augury.event import TIME_ATTRIBUTES, ClassKind, EventClass, key_of
 from augury.language import syntax as s
 
 _SETTINGS = {"chronon": "15m", "archive": "ON", "history retain": "30d"}
@@ -100,13 +100,18 @@ def _with_lifespans(
 def _report_cycle(cycle: tuple[str, ...], tables: Declarations, findings: Findings) -> None:
     classes = [tables.classes[key] for key in cycle]
     path = " → ".join(cls.name for cls in (*classes, classes[0]))
+    alone = f"`{classes[0].name}` is derived from itself"
     findings.error(
         "E300",
-        f"classes are derived in a circle: {path}",
+        alone if len(classes) == 1 else f"classes are derived in a circle: {path}",
         classes[0].span,
-        "derived from itself",
+        "this needs its own events" if len(classes) == 1 else "derived from itself",
         others=[Mark(cls.span, "by way of this one") for cls in classes[1:]],
-        helps=["read `A → B` as: A is made from B; leave one of these out"],
+        helps=[
+            "a class is made from others; repeat something with relative+(E)"
+            if len(classes) == 1
+            else "`A → B` says that A is made from B: leave one of these out"
+        ],
     )
 
 
@@ -114,7 +119,8 @@ def _schedule(statement: s.ClockClass, findings: Findings) -> a.Derivation | Non
     if statement.every is not None:
         period_us = duration_us(statement.every.count, statement.every.unit)
         if period_us < 1:
-            findings.error("E308", "a period is longer than nothing", statement.every.span, "every 0s")
+            message, helps = "a period has to be longer than 0s", ["write e.g. EVERY 5m"]
+            findings.error("E308", message, statement.every.span, "every 0s", helps=helps)
         return a.Every(period_us)
     assert statement.cron is not None, "the grammar demands AT or EVERY"
     pattern, zone = str(statement.cron.value), "UTC"
@@ -179,6 +185,7 @@ def _settings(program: s.Program, findings: Findings) -> a.Settings:
                 span,
                 "again here",
                 others=[Mark(seen[name].span, "first set here")],
+                helps=["leave one of them out"],
             )
             continue
         seen[name] = statement
@@ -195,8 +202,8 @@ def _settings(program: s.Program, findings: Findings) -> a.Settings:
                     "E215",
                     f"{name.upper()} does not take this value",
                     value.span,
-                    "wrong value",
-                    helps=[f"write SET {name.upper()} {_SETTINGS[name]};"],
+                    "not ON or OFF" if name == "archive" else "not a duration longer than 0s",
+                    helps=[f"write e.g. SET {name.upper()} {_SETTINGS[name]}"],
                 )
             case _:
                 ident = s.Ident(name.upper(), span)
@@ -206,6 +213,15 @@ def _settings(program: s.Program, findings: Findings) -> a.Settings:
 
 def _source(source: s.SourceStatement, tables: Declarations, findings: Findings) -> a.SourceMapping:
     event_class = find_class(source.event_class, tables.classes, findings)
+    if event_class is not None and event_class.kind is not ClassKind.SUBSCRIBED:
+        findings.error(
+            "E224",
+            f"`{event_class.name}` is a {event_class.kind} class: it is not read from a source",
+            source.event_class.span,
+            "not subscribed",
+            others=[Mark(event_class.span, "declared here")],
+            helps=["SOURCE maps the columns of a SUBSCRIBED class"],
+        )
     columns: dict[str, tuple[str, str]] = {}
     for mapping in source.columns:
         if event_class is None:
@@ -219,9 +235,16 @@ def _source(source: s.SourceStatement, tables: Declarations, findings: Findings)
                 *sorted(set(TIME_ATTRIBUTES.values())),
                 "event_id",
             ]
-            unknown(f"attribute of `{event_class.name}` called", name, known, "E224", findings)
+            what = f"attribute of `{event_class.name}` called"
+            unknown(what, name, known, "E224", findings, label="unknown attribute")
         elif target in columns:
-            findings.error("E224", f"two columns are mapped to `{name.text}`", mapping.span, "again here")
+            findings.error(
+                "E224",
+                f"two columns are mapped to `{target}`",
+                mapping.span,
+                f"and so is `{columns[target][0]}`",
+                helps=["leave one of them out"],
+            )
         else:
             columns[target] = (mapping.foreign.text, target)
     return a.SourceMapping(source.event_class.text, tuple(columns.values()))

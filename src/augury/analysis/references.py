@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from augury.algebra.expression import Anything, Binding, Primitive, Variable
-from augury.algebra.scalar import Constant
+from augury.algebra.scalar import Constant, Scalar, dump
+from augury.analysis.declarations import fits
 from augury.analysis.scalars import literal_constant, lower_condition, typed_constant
 from augury.analysis.scopes import mask_scope
 from augury.diagnostics import Findings, Mark, Span
 from augury.event import Attribute, EventClass
 from augury.language import syntax as s
-from augury.types import Type, assignable, common_type, with_article
+from augury.types import String, Type, common_type, with_article
 
 ArgumentOf = Callable[[s.Argument], "s.Argument | tuple[str, str]"]
 """Follows an argument through definitions: a constant or `_`, or the unique key and the spelling of a variable."""
@@ -77,20 +79,22 @@ def _bindings(
     expected = event_class.attributes
     if len(arguments) != len(expected):
         names = ", ".join(a.name for a in expected)
-        pattern = ", ".join("_" for _ in expected)
+        shown = [_written(argument) for argument in arguments][: len(expected)]
+        pattern = ", ".join([*shown, *("_" for _ in expected[len(shown) :])])
+        why = "`_` is for an attribute that does not matter: " if len(shown) < len(expected) else ""
         findings.error(
             "E206",
-            f"`{event_class.name}` has {_count(len(expected), 'attribute')}, but {len(arguments)} "
+            f"`{event_class.name}` has {counted(len(expected), 'attribute')}, but {len(arguments)} "
             f"{'is' if len(arguments) == 1 else 'are'} given here",
             ref.span,
-            f"its attributes are ({names})",
+            f"its attributes are ({names})" if names else "it has none",
             others=[Mark(event_class.span, "declared here")],
-            helps=[f"write `_` for an attribute that does not matter: {event_class.name}({pattern})"],
+            helps=[f"{why}write {event_class.name}" + (f"({pattern})" if pattern else "")],
         )
-        return ()
+        findings = Findings()  # what is given is bound as far as it goes, so that nothing else seems to be missing
     return tuple(
         _binding(argument, attribute, event_class, follow, variables, findings)
-        for argument, attribute in zip(arguments, expected, strict=True)
+        for argument, attribute in zip(arguments, expected, strict=False)
     )
 
 
@@ -118,7 +122,7 @@ def _binding(
                 "E228",
                 f"an argument of `{event_class.name}` is a variable, a constant or `_`",
                 argument.span,
-                "not an expression",
+                "this is an expression",
                 helps=[f"put a condition on `{attribute.name}` into a mask: {event_class.name}[…]"],
             )
             return Anything()
@@ -131,17 +135,30 @@ def _constant(literal: s.Literal | s.TypedLiteral, attribute: Attribute, span: S
         constant = literal_constant(literal, attribute.type)
     if constant is None:
         return Anything()
-    if not assignable(constant.type, attribute.type):
+    if not fits(constant.type, attribute.type):
+        text = quoted(constant, attribute.type)
         findings.error(
             "E228",
-            f"`{attribute.name}` is {with_article(attribute.type)}, which {constant.type} does not fit",
+            f"`{attribute.name}` is {with_article(attribute.type)}, which {with_article(constant.type)} does not fit",
             span,
             f"this is {with_article(constant.type)}",
             others=[Mark(attribute.span, "declared here")],
+            helps=[text or f"write {with_article(attribute.type)}, a variable or `_`"],
         )
         return Anything()
     return constant
 
 
-def _count(number: int, noun: str) -> str:
+def _written(argument: s.Argument) -> str:
+    return argument.name.text if isinstance(argument, s.EventRef) and argument.arguments is None else "_"
+
+
+def quoted(value: Scalar, wanted: Type) -> str | None:
+    """A proposal for a number that stands where a string is wanted."""
+    is_number = isinstance(value, Constant) and isinstance(value.value, int | float | Decimal)
+    return f"write '{dump(value)}'" if is_number and isinstance(wanted, String) else None
+
+
+def counted(number: int, noun: str) -> str:
+    """`no attributes`, `1 attribute`, `2 attributes`."""
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

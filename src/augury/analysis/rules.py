@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from augury.algebra import rule as a
-from augury.algebra.scalar import Scalar
-from augury.analysis.declarations import Declarations, find_class, resolve_type, unknown
+from augury.algebra.operators import castable
+from augury.algebra.scalar import Scalar, dump
+from augury.analysis.composite import constituent_classes
+from augury.analysis.declarations import Declarations, find_class, fits, resolve_type, unknown
 from augury.analysis.derivations import composite_plan
+from augury.analysis.references import counted, quoted
 from augury.analysis.scalars import Scope, lower_condition, lower_scalar
 from augury.analysis.scopes import condition_scope, constituent_scope, rule_scope
 from augury.diagnostics import Findings, Mark
 from augury.event import Attribute, ClassKind, EventClass, key_of
 from augury.language import syntax as s
-from augury.types import assignable, with_article
+from augury.types import with_article
 
 
 def condition_actions(
@@ -59,12 +63,15 @@ def rules(tables: Declarations, findings: Findings) -> tuple[a.Rule, ...]:
             if name.key in tables.rules:
                 groups.setdefault(name.key, []).append(group.name.text)
             else:
-                unknown("rule", name, [r.name.text for r in tables.rules.values()], "E217", findings)
+                _unknown_rule(name, tables, findings)
     found = []
     for key, rule in tables.rules.items():
         parameters = tables.parameters[key]
         scope = rule_scope(parameters, rule.name.text, findings)
-        condition = None if rule.condition is None else lower_condition(rule.condition, scope, findings)
+        condition = None
+        if rule.condition is not None:
+            place = f"the CONDITION of rule `{rule.name.text}`"
+            condition = lower_condition(rule.condition, replace(scope, place=place), findings)
         actions, alternatives = (
             tuple(deed for call in calls if (deed := _deed(call, scope, tables, findings)) is not None)
             for calls in (rule.actions, rule.alternatives)
@@ -94,8 +101,8 @@ def _deed(call: s.ActionCall, scope: Scope, tables: Declarations, findings: Find
         findings.error(
             "E223",
             f"`{event_class.name}` is a {event_class.kind} class: its events cannot be posted",
-            call.span,
-            "",
+            call.name.span,
+            f"a {event_class.kind} class",
             others=[Mark(event_class.span, "declared here")],
             helps=["post an event of a SUBSCRIBED class"],
         )
@@ -105,10 +112,12 @@ def _deed(call: s.ActionCall, scope: Scope, tables: Declarations, findings: Find
         names = ", ".join(at.name for at in wanted)
         findings.error(
             "E223",
-            f"`{event_class.name}` has {len(wanted)} attributes, but {len(call.arguments)} are posted",
+            f"`{event_class.name}` has {counted(len(wanted), 'attribute')}, "
+            f"but {counted(len(call.arguments), 'value')} {'is' if len(call.arguments) == 1 else 'are'} posted",
             call.span,
-            f"its attributes are ({names})",
+            f"its attributes are ({names})" if names else "it has none",
             others=[Mark(event_class.span, "declared here")],
+            helps=[f"write POST {event_class.name}({names}); NULL is for a value that is not known"],
         )
         return None
     if arguments is None:
@@ -119,13 +128,16 @@ def _deed(call: s.ActionCall, scope: Scope, tables: Declarations, findings: Find
 
 
 def _fits(wanted: Attribute, value: Scalar, written: s.Scalar, code: str, findings: Findings) -> None:
-    if not assignable(value.type, wanted.type):
+    if not fits(value.type, wanted.type):
+        cast = f"write CAST({dump(value)} AS {wanted.type})" if castable(value.type, wanted.type) else ""
+        text = quoted(value, wanted.type) or cast
         findings.error(
             code,
-            f"`{wanted.name}` is {with_article(wanted.type)}, which {value.type} does not fit",
+            f"`{wanted.name}` is {with_article(wanted.type)}, which {with_article(value.type)} does not fit",
             written.span,
             f"this is {with_article(value.type)}",
             others=[Mark(wanted.span, f"declared as {wanted.type}")],
+            helps=[text] if text else [],
         )
 
 
@@ -143,7 +155,8 @@ def _trigger(trigger: s.Trigger, tables: Declarations, findings: Findings) -> a.
         planned = composite_plan(trigger.composite, None, tables, findings)
         if planned is not None:
             composite = planned[0]
-            constituents.update({key_of(name): tables.classes[key_of(name)] for name in planned[1]})
+            there = constituent_classes(composite.expression)
+            constituents.update({key_of(name): tables.classes[key_of(name)] for name in planned[1] if name in there})
     triggering = events if trigger.events else constituents
     for event_class in triggering.values():
         _check_parameters(trigger, parameters, event_class, findings)
@@ -155,7 +168,8 @@ def _trigger(trigger: s.Trigger, tables: Declarations, findings: Findings) -> a.
         kind = resolve_type(trigger.returns.type, findings)
         called = {call.name.key: call.name.text for call in rule_calls(trigger.structure)}
         if trigger.returns.rule.key not in called:
-            unknown("rule in this RULESTRUC called", trigger.returns.rule, called.values(), "E221", findings)
+            what = "rule in this RULESTRUC called"
+            unknown(what, trigger.returns.rule, called.values(), "E221", findings, label="not in the RULESTRUC")
         returns = (kind, trigger.returns.rule.text)
     if structure is None or (trigger.composite is not None and composite is None):
         return None
@@ -173,23 +187,24 @@ def _check_parameters(
     if len(parameters) != len(event_class.attributes):
         findings.error(
             "E220",
-            f"the trigger has {len(parameters)} parameters, but its event `{event_class.name}` "
-            f"has {len(event_class.attributes)} attributes",
-            trigger.name.span,
-            "parameters are attributes by position",
+            f"the trigger has {counted(len(parameters), 'parameter')}, but its event `{event_class.name}` "
+            f"has {counted(len(event_class.attributes), 'attribute')}",
+            parameters[0].span.to(parameters[-1].span),
+            "they are its attributes by position",
             others=[declared],
-            helps=["give it as many, or none and name values in RULESTRUC: R1(Order.account)"],
+            helps=["give it as many; or none, and name values in the RULESTRUC: R1(Class.attribute)"],
         )
         return
     for parameter, attribute in zip(parameters, event_class.attributes, strict=True):
-        if not assignable(attribute.type, parameter.type):
+        if not fits(attribute.type, parameter.type):
             findings.error(
                 "E220",
-                f"parameter `{parameter.name}` is {with_article(parameter.type)}, but `{event_class.name}.{attribute.name}` "
-                f"is {with_article(attribute.type)}",
+                f"the parameter `{parameter.name}` is {with_article(parameter.type)}, "
+                f"but `{event_class.name}.{attribute.name}` is {with_article(attribute.type)}",
                 parameter.span,
-                f"{with_article(parameter.type)}",
-                others=[Mark(attribute.span, f"{with_article(attribute.type)}")],
+                with_article(parameter.type),
+                others=[Mark(attribute.span, with_article(attribute.type))],
+                helps=[f"declare it as {attribute.type}"],
             )
 
 
@@ -222,17 +237,18 @@ def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: F
     arguments = _scalars(call.arguments, scope, findings)
     rule = tables.rules.get(call.name.key)
     if rule is None:
-        unknown("rule", call.name, [r.name.text for r in tables.rules.values()], "E217", findings)
+        _unknown_rule(call.name, tables, findings)
         return None
     wanted = tables.parameters[call.name.key]
     if len(call.arguments) != len(wanted):
-        names = ", ".join(p.name for p in wanted) or "none"
+        names = ", ".join(p.name for p in wanted)
         findings.error(
             "E218",
-            f"rule `{rule.name.text}` takes {len(wanted)} arguments, not {len(call.arguments)}",
+            f"rule `{rule.name.text}` takes {counted(len(wanted), 'argument')}, not {len(call.arguments)}",
             call.span,
-            f"its parameters: {names}",
+            f"{len(call.arguments) or 'none'} given",
             others=[Mark(rule.name.span, "declared here")],
+            helps=[f"write {rule.name.text}" + (f"({names})" if names else "")],
         )
         return None
     if arguments is None:
@@ -240,6 +256,11 @@ def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: F
     for parameter, value, written in zip(wanted, arguments, call.arguments, strict=True):
         _fits(parameter, value, written, "E219", findings)
     return a.RuleCall(rule.name.text, arguments, call.span)
+
+
+def _unknown_rule(name: s.Ident, tables: Declarations, findings: Findings) -> None:
+    extra = "" if tables.rules else f"declare it: RULE {name.text} (…) ACTION …"
+    unknown("rule", name, [rule.name.text for rule in tables.rules.values()], "E217", findings, extra=extra)
 
 
 def group_table(tables: Declarations) -> Mapping[str, tuple[str, ...]]:

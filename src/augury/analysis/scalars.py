@@ -6,13 +6,14 @@ Each mistake is reported once: what is built on it stays silent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import assert_never
 
 from augury.algebra import scalar as a
-from augury.algebra.operators import FUNCTIONS, SYMBOLS, Operator, TypeProblem
+from augury.algebra.operators import COMPARISONS, FUNCTIONS, SIGNATURES, SYMBOLS, Operator, TypeProblem, spelling
 from augury.analysis.declarations import resolve_type, unknown_attribute
 from augury.clock import duration_us, microseconds_of
 from augury.diagnostics import Findings, Mark, Span, closest
@@ -24,13 +25,22 @@ from augury.types import (
     DURATION,
     NULL,
     TIMESTAMP,
+    BigInt,
     Date,
+    Decimal,
+    Double,
+    Duration,
+    Int,
     String,
     Timestamp,
     Type,
     parse_type,
     with_article,
 )
+
+COMPARED = COMPARISONS | {Operator.IN}
+_NUMBERS = frozenset({Int, BigInt, Decimal, Double})
+_TIME_SHAPES = {Timestamp: "2026-01-31T09:00:00Z", Date: "2026-01-31"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ def lower_condition(expression: s.Scalar, scope: Scope, findings: Findings) -> a
             f"{scope.place} is a truth value, not {with_article(lowered.type)}",
             expression.span,
             f"this is {with_article(lowered.type)}",
-            helps=["compare it with something"],
+            helps=[_as_truth(lowered)],
         )
         return None
     return lowered
@@ -84,23 +94,24 @@ def typed_constant(literal: s.TypedLiteral, findings: Findings) -> a.Constant | 
     except ValueError:
         wanted = None
     if not isinstance(wanted, Timestamp | Date):
+        meant = closest(literal.type_name.text, ["TIMESTAMP", "DATE"])
+        cast = f"write CAST('{literal.text}' AS {wanted})"
         findings.error(
             "E204",
             f"only TIMESTAMP and DATE stand before a string, not `{literal.type_name.text}`",
-            literal.span,
-            "not a time",
-            helps=[f"write CAST('{literal.text}' AS {literal.type_name.text}) for another type"],
+            literal.type_name.span,
+            "not a type of times",
+            helps=[cast if wanted is not None else f"did you mean `{meant}`?" if meant else "leave it out"],
         )
         return None
     value = _read_time(literal.text, wanted)
     if value is None:
-        shape = "2026-01-31T09:00:00Z" if isinstance(wanted, Timestamp) else "2026-01-31"
         findings.error(
             "E108",
             f"`{literal.text}` is not a {wanted}",
             literal.span,
             "no such time",
-            helps=[f"write it {shape}"],
+            helps=[f"write e.g. {wanted} '{_TIME_SHAPES[type(wanted)]}'"],
         )
         return None
     return a.Constant(value, wanted, literal.span)
@@ -125,7 +136,7 @@ class _Lowering:
         span = expression.span
         match expression:
             case s.Literal():
-                return self._built(a.literal(expression.value, span), [span])
+                return self._built(a.literal(expression.value, span), [], span)
             case s.TypedLiteral():
                 return typed_constant(expression, self.findings)
             case s.DurationLiteral(count=count, unit=unit):
@@ -153,50 +164,88 @@ class _Lowering:
             case s.Cast(operand=operand, type=ref):
                 inner = self.lower(operand)
                 target = resolve_type(ref, self.findings)
-                return None if inner is None else self._built(a.cast(inner, target, span), [operand.span])
+                if inner is None or target == NULL:
+                    return None
+                return self._built(a.cast(inner, target, span), [inner], span)
             case s.Case():
                 return self._case(expression)
             case _:
                 assert_never(expression)
 
-    def _apply(self, operator: Operator, operands: Sequence[s.Scalar], span: Span) -> a.Scalar | None:
+    def _apply(self, operator: Operator, operands: Sequence[s.Scalar], span: Span, called: str = "") -> a.Scalar | None:
         lowered = [self.lower(operand) for operand in operands]
         known = [operand for operand in lowered if operand is not None]
         if len(known) < len(lowered):
             return None
-        return self._built(a.apply(operator, tuple(_read_beside_times(known)), span), [o.span for o in operands], span)
+        known = _read_beside_times(known)
+        built = a.apply(operator, tuple(known), span)
+        if isinstance(built, TypeProblem) and operator in COMPARED and self._not_a_time(known):
+            return None
+        return self._built(built, known, span, operator, called)
+
+    def _not_a_time(self, operands: Sequence[a.Scalar]) -> bool:
+        """Report a string that stands beside a time and cannot be read as one."""
+        beside = next((o.type for o in operands if isinstance(o.type, Timestamp | Date)), None)
+        text = next((o for o in operands if isinstance(o, a.Constant) and isinstance(o.value, str)), None)
+        if beside is None or text is None:
+            return False
+        self.findings.error(
+            "E108",
+            f"`{text.value}` is not a {beside}",
+            text.span,
+            "no such time",
+            helps=[f"write e.g. '{_TIME_SHAPES[type(beside)]}'"],
+        )
+        return True
 
     def _built(
-        self, built: a.Scalar | TypeProblem, spans: Sequence[Span], whole: Span | None = None
+        self,
+        built: a.Scalar | TypeProblem,
+        operands: Sequence[a.Scalar],
+        span: Span,
+        operator: Operator | None = None,
+        called: str = "",
     ) -> a.Scalar | None:
+        """What was built, or a report that names the type of each operand where it stands."""
         if not isinstance(built, TypeProblem):
             return built
-        blamed = spans[built.operand] if built.operand < len(spans) else whole or spans[-1]
-        others = [Mark(span) for i, span in enumerate(spans) if i != built.operand and len(spans) == 2]
+        message = built.message
+        if operator is not None and called:
+            message = message.replace(f"`{spelling(operator)}`", f"`{called}`", 1)
+        if built.operand >= len(operands) or "operand" in message:
+            label, helps = "too many digits", ["write it with an e, which makes it a DOUBLE: 1.5e50"]
+            if operator is not None:
+                label, helps = f"{len(operands) or 'none'} given", _forms(operator)
+            self.findings.error("E209", message, span, label, helps=helps)
+            return None
+        index, proposal = built.operand, _mended(built, operands, operator)
+        wants_truth = proposal is not None and proposal.startswith("compare")
+        shown = [] if operator is None or wants_truth or len(operands) > 3 else operands
+        others = [o for i, o in enumerate(shown) if i != index]
         self.findings.error(
             "E209",
-            built.message,
-            blamed,
-            "does not fit" if whole else "",
-            others=others,
-            helps=[f"write {built.proposal}"] if built.proposal else [],
+            message,
+            operands[index].span,
+            with_article(operands[index].type),
+            others=[Mark(other.span, with_article(other.type)) for other in others],
+            helps=[proposal] if proposal else [],
         )
         return None
 
     def _negated(self, expression: a.Scalar | None, negated: bool, span: Span) -> a.Scalar | None:
         if expression is None or not negated:
             return expression
-        return self._built(a.apply(Operator.NOT, (expression,), span), [span])
+        return self._built(a.apply(Operator.NOT, (expression,), span), [expression], span)
 
     def _between(self, expression: s.Between) -> a.Scalar | None:
         span = expression.span
-        low = self._apply(Operator.GE, [expression.operand, expression.low], span)
+        low = self._apply(Operator.GE, [expression.operand, expression.low], span, "BETWEEN")
         # The operand's own mistakes are reported once: the second half is built on a silent findings list.
         silent = _Lowering(self.scope, Findings() if low is None else self.findings)
-        high = silent._apply(Operator.LE, [expression.operand, expression.high], span)
+        high = silent._apply(Operator.LE, [expression.operand, expression.high], span, "BETWEEN")
         if low is None or high is None:
             return None
-        both = self._built(a.apply(Operator.AND, (low, high), span), [span])
+        both = self._built(a.apply(Operator.AND, (low, high), span), [low, high], span)
         return self._negated(both, expression.negated, span)
 
     def _case(self, expression: s.Case) -> a.Scalar | None:
@@ -205,8 +254,8 @@ class _Lowering:
         known = [(c, v) for c, v in branches if c is not None and v is not None]
         if len(known) < len(branches) or (default is None and expression.default is not None):
             return None
-        spans = [part.span for branch in expression.branches for part in branch]
-        return self._built(a.case(tuple(known), default, expression.span), spans, expression.span)
+        parts = [part for branch in known for part in branch]
+        return self._built(a.case(tuple(known), default, expression.span), parts, expression.span)
 
     def _now(self, expression: s.Now) -> a.Scalar | None:
         if self.scope.now:
@@ -233,8 +282,12 @@ class _Lowering:
         if name in a.TimingPrimitive.__members__ and self.scope.timing:
             return self._bounded_timing(expression, a.TimingPrimitive(name))
         operator = FUNCTIONS.get(name)
-        if operator is None or expression.star:
+        if operator is None:
             self._unknown_function(expression)
+            return None
+        if expression.star:
+            message = f"`{name}` takes values, not `*`"
+            self.findings.error("E209", message, expression.span, "only COUNT takes `*`", helps=_forms(operator))
             return None
         return self._apply(operator, expression.arguments, expression.span)
 
@@ -244,6 +297,8 @@ class _Lowering:
         meant = closest(name, known)
         if name.upper() in ("COUNT", "SUM", "MIN", "MAX", "AVG"):
             helps = ["aggregates stand in COLLECT and in SELECT only; of several values take LEAST or GREATEST"]
+        elif name.upper() in a.TimingPrimitive.__members__:
+            helps = [f"{name.upper()} is a timing primitive: it stands in conditions, ON … DO …"]
         else:
             helps = [f"did you mean `{meant}`?"] if meant else ["`augury explain E211` lists the functions"]
         self.findings.error(
@@ -263,7 +318,7 @@ class _Lowering:
                 if primitive is not a.TimingPrimitive.LATE
                 else "LATE takes two durations, the least and the greatest delay",
                 expression.span,
-                "",
+                "two durations, or nothing" if primitive is a.TimingPrimitive.LATE else "no brackets",
                 helps=["write LATE or LATE(5h, 1d)" if primitive is a.TimingPrimitive.LATE else f"write {primitive}"],
             )
             return None
@@ -285,8 +340,8 @@ class _Lowering:
             self.findings.error(
                 "E227",
                 f"PREV has no meaning in {self.scope.place}",
-                expression.span,
-                "",
+                expression.function.span,
+                "no event comes before another here",
                 helps=["PREV(attribute) looks at the event before, inside a mask of MATCH: Rate[value < PREV(value)]"],
             )
             return None
@@ -298,9 +353,9 @@ class _Lowering:
             case _:
                 self.findings.error(
                     "E227",
-                    "PREV takes an attribute, and perhaps how many events back",
+                    "PREV takes an attribute, and perhaps how many events back, from 1",
                     expression.span,
-                    "",
+                    "wrong arguments",
                     helps=["write PREV(value) or PREV(value, 2)"],
                 )
                 return None
@@ -309,6 +364,49 @@ class _Lowering:
             unknown_attribute(event_class, name, self.findings)
             return None
         return a.Previous(attribute.name, offset, attribute.type, expression.span)
+
+
+def _as_truth(given: a.Scalar) -> str:
+    """How to make a truth value of something else."""
+    text = a.dump(given)
+    match given.type:
+        case _ if isinstance(given, a.Constant):
+            return "compare an attribute with it"
+        case Int() | BigInt() | Decimal() | Double():
+            return f"compare it: {text} > 0"
+        case String():
+            return f"compare it: {text} = 'value'"
+        case Timestamp() | Date():
+            return f"compare it: {text} < {given.type} '{_TIME_SHAPES[type(given.type)]}'"
+        case _:
+            return f"compare it: {text} > 5m"
+
+
+def _forms(operator: Operator) -> list[str]:
+    """What an operator takes, where too few or too many operands are given."""
+    return [f"{spelling(operator)} takes {SIGNATURES[operator].takes}"]
+
+
+def _mended(problem: TypeProblem, operands: Sequence[a.Scalar], operator: Operator | None) -> str | None:
+    """What to write for the operand that is blamed; a constant is written anew, anything else is cast."""
+    blamed = operands[problem.operand]
+    wants_truth = operator in (Operator.AND, Operator.OR, Operator.NOT) or problem.message.startswith("WHEN")
+    if wants_truth or (operator is Operator.IF and problem.operand == 0):
+        return _as_truth(blamed)
+    beside = {type(operand.type) for operand in operands if operand is not blamed}
+    match blamed:
+        case a.Constant(value=value, type=Int()) if Duration in beside:
+            return f"say the unit: {value}s, {value}m, {value}h or {value}d"
+        case a.Constant(value=str(text)) if beside & _NUMBERS or (problem.proposal or "").endswith(" AS BIGINT)"):
+            return f"write {text}, without quotes" if _is_number(text) else "write a number"
+        case a.Constant(value=value, type=Int() | BigInt() | Decimal()) if beside == {String}:
+            return f"write '{value}'"
+        case _:
+            return f"write {problem.proposal}" if problem.proposal else None
+
+
+def _is_number(value: object) -> bool:
+    return re.fullmatch(r"[+-]?[0-9]+(\.[0-9]+)?", str(value)) is not None
 
 
 def _read_beside_times(operands: Sequence[a.Scalar]) -> list[a.Scalar]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from augury.algebra import scalar as a
-from augury.analysis.declarations import unknown_attribute
+from augury.analysis.declarations import listed, unknown_attribute
 from augury.analysis.scalars import Scope
 from augury.diagnostics import Findings, closest
 from augury.event import Attribute, EventClass, key_of
@@ -22,15 +22,17 @@ def mask_scope(event_class: EventClass, findings: Findings) -> Scope:
         if name.qualifier is not None and name.qualifier.key != key_of(event_class.name):
             findings.error(
                 "E214",
-                f"a mask sees the attributes of its own class only, not `{name.qualifier.text}`",
-                name.span,
-                "",
+                f"a mask sees the attributes of its own class only, not those of `{name.qualifier.text}`",
+                name.qualifier.span,
+                f"not `{event_class.name}`",
                 helps=["compare attributes of several events in WHERE"],
             )
             return None
         attribute = event_class.attribute(name.name.text)
         if attribute is None:
-            unknown_attribute(event_class, name.name, findings)
+            is_timing = name.name.text.upper() in a.TimingPrimitive.__members__
+            extra = f"{name.name.text.upper()} stands in conditions: ON … DO …" if is_timing else ""
+            unknown_attribute(event_class, name.name, findings, extra=extra)
             return None
         return a.Field("", attribute.name, attribute.type, name.span)
 
@@ -50,7 +52,7 @@ def constituent_scope(
 
     def resolve(name: s.Name) -> a.Scalar | None:
         if name.qualifier is not None:
-            return _constituent(name.qualifier, name, classes, findings)
+            return _constituent(name.qualifier, name, classes, hidden, findings)
         found = variables.get(name.name.key)
         if found is not None:
             return a.Field("", found[0], found[1], name.span)
@@ -63,7 +65,9 @@ def constituent_scope(
         elif (meant := closest(name.name.text, [spelling for spelling, _ in variables.values()])) is not None:
             helps.append(f"did you mean `{meant}`?")
         elif variables:
-            helps.append("bound here: " + ", ".join(spelling for spelling, _ in variables.values()))
+            helps.append(listed([spelling for spelling, _ in variables.values()]))
+        elif (owner := next((c for c in classes.values() if c.attributes), None)) is not None:
+            helps.append(f"name an attribute of a class: {owner.name}.{owner.attributes[0].name}")
         findings.error(
             "E214",
             f"there is no variable `{name.name.text}` in {place}",
@@ -77,20 +81,31 @@ def constituent_scope(
 
 
 def _constituent(
-    qualifier: s.Ident, name: s.Name, classes: Mapping[str, EventClass], findings: Findings
+    qualifier: s.Ident,
+    name: s.Name,
+    classes: Mapping[str, EventClass],
+    hidden: Sequence[str],
+    findings: Findings,
 ) -> a.Scalar | None:
     event_class = classes.get(qualifier.key)
+    if event_class is None and qualifier.key in hidden:
+        findings.error(
+            "E214",
+            f"`{qualifier.text}` stands under a negation only, so none of its events is a constituent",
+            qualifier.span,
+            "never a constituent",
+            helps=[f"put a condition on it into a mask: !{qualifier.text}[…]"],
+        )
+        return None
     if event_class is None:
         meant = closest(qualifier.text, [c.name for c in classes.values()])
         named = ", ".join(c.name for c in classes.values())
         findings.error(
             "E214",
-            f"`{qualifier.text}` is not a class of this expression",
+            f"`{qualifier.text}` is not a class of this expression" if named else "no class can be named here",
             qualifier.span,
-            "no such constituent",
-            helps=[
-                f"did you mean `{meant}`?" if meant else f"its classes are {named}" if named else "it names no class"
-            ],
+            "no such class here",
+            helps=[f"did you mean `{meant}`?" if meant else f"its classes are {named}" if named else "leave it out"],
         )
         return None
     attribute = event_class.attribute(name.name.text)
@@ -112,7 +127,7 @@ def condition_scope(event_class: EventClass, findings: Findings) -> Scope:
                 "E213",
                 f"a condition sees NEW and OLD, not `{name.qualifier.text}`",
                 name.qualifier.span,
-                "",
+                "neither NEW nor OLD",
                 helps=[f"write NEW.{name.name.text} or OLD.{name.name.text}"],
             )
             return None
@@ -133,13 +148,14 @@ def condition_scope(event_class: EventClass, findings: Findings) -> Scope:
                 helps=[f"write NEW.{text} or OLD.{text}"],
             )
             return None
-        meant = closest(text, [*_TIMING, "NOW"])
+        meant = closest(text, [*_TIMING, "NOW", *(attribute.name for attribute in event_class.attributes)])
+        is_attribute = meant is not None and event_class.attribute(meant) is not None
         findings.error(
             "E212",
             f"there is no timing primitive `{text}`",
             name.span,
-            "unknown",
-            helps=[f"did you mean `{meant}`?" if meant else "there is " + ", ".join(_TIMING)],
+            "unknown timing primitive",
+            helps=[f"did you mean `{'NEW.' if is_attribute else ''}{meant}`?" if meant else listed(_TIMING)],
         )
         return None
 

@@ -10,30 +10,39 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal as Exact
-from difflib import SequenceMatcher
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from augury import limits
 from augury.algebra import select as plans
-from augury.algebra.scalar import Constant, literal
 from augury.algebra.select import Column, Meaning, Ref, Scope, SelectPlan, Table, column_key
 from augury.clock import duration_us
-from augury.diagnostics import Findings, Span, closest
+from augury.diagnostics import Findings, Span
 from augury.event import EventClass, key_of
 from augury.language import syntax as s
-from augury.types import BOOLEAN, DURATION, NULL, TIMESTAMP, Decimal, Type, common_type
+from augury.types import BOOLEAN, NULL, STRING, TIMESTAMP, Type, common_type
 
-if TYPE_CHECKING:  # a fifth of a second to load, which programs without a SELECT do not pay
-    from sqlglot import exp
-    from sqlglot.tokens import Token
+if TYPE_CHECKING:
+    from sqlglot import ParseError, TokenError, exp
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.tokenizer_core import Token
+    from sqlglot.tokenizer_core import TokenType as T
 
 _UNITS: Final = {"d": "DAY", "h": "HOUR", "m": "MINUTE", "s": "SECOND"}
 _DURATION: Final = re.compile(r"[0-9]+[dhmsDHMS]")
 _QUOTES: Final = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|(?P<open>['"`]|/\*)""", re.DOTALL
 )
-_NOW: Final = f":{plans.NOW_PARAMETER}"
+
+
+def _load_sqlglot() -> None:
+    """Bind the names above at the first SELECT: programs without one do not wait a fifth of a second for them."""
+    if "exp" not in globals():
+        from sqlglot import ParseError, TokenError, exp
+        from sqlglot.dialects.spark import Spark
+        from sqlglot.tokenizer_core import Token, TokenType
+
+        globals().update(ParseError=ParseError, TokenError=TokenError, exp=exp, Spark=Spark, Token=Token, T=TokenType)
 
 
 def analyse_select(
@@ -43,6 +52,7 @@ def analyse_select(
     analysis = _Analysis(source, target, classes, Findings())
     plan = None
     try:
+        _load_sqlglot()
         plan = analysis.plan()
     except RecursionError:
         analysis.too_deep(source.sql_span)
@@ -63,8 +73,8 @@ class _Analysis:
     tokens: list[Token] = field(default_factory=list)
     edits: dict[int, str] = field(default_factory=dict)
     meaning: dict[int, Meaning] = field(default_factory=dict)
-    results: dict[int, Table] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
+    windowed: set[int] = field(default_factory=set)
     reads: dict[int, str] = field(default_factory=dict)
     traced: bool = True
 
@@ -73,17 +83,13 @@ class _Analysis:
         if tree is None:
             return None
         result = self.query(tree, {}, None)
-        lists = [self.span(output) for part in _parts(tree) for output in part.expressions]
-        columns = plans.feed(result, self.target, lists[0].to(lists[-1]), self.findings)
+        spans = [self.span(output) for output in next(_parts(tree), tree).expressions] or [self.source.sql_span]
+        columns = plans.feed(result, self.target, spans[0].to(spans[-1]), self.findings)
         time, of_result = self.occurrence(tree, result)
-        if time is None:
-            return None
-        sql = self.text({})
+        sql, uses_now = self.text({}), tree.find(exp.Placeholder) is not None
         timed = f"SELECT *, {time} FROM ({sql})" if of_result else self.text(dict.fromkeys(self.spots(), f", {time}"))
         reads = tuple(dict.fromkeys(name for _, name in sorted(self.reads.items())))
-        return SelectPlan(
-            self.target.name, sql, timed, reads, columns, time, self.traced, uses_now=_NOW in self.edits.values()
-        )
+        return SelectPlan(self.target.name, sql, timed, reads, columns, time, self.traced, uses_now)
 
     # ---- text, tokens, places
 
@@ -91,20 +97,21 @@ class _Analysis:
         self.findings.error(code, message, span, label, helps=helps)
 
     def too_deep(self, span: Span) -> None:
-        self.error("E262", "this SELECT is nested too deep", span, "too deep", "name its inner parts: WITH p AS (SELECT …)")
+        self.error("E262", "this SELECT is nested too deep", span, "too deep", "name its parts: WITH p AS (SELECT …)")
 
     def not_a_query(self, span: Span) -> None:
-        proposal = "write AS SELECT …, or AS WITH name AS (SELECT …) SELECT …"
-        self.error("E259", "a class is derived by one SELECT and nothing else", span, "not part of a query", proposal)
+        self.error("E259", "a class is derived by one SELECT, nothing else", span, "no query", "write AS SELECT …")
 
     def at(self, token: Token) -> Span:
         return Span(self.source.sql_span.start + token.start, self.source.sql_span.start + token.end + 1)
 
     def span(self, node: exp.Expr) -> Span:
         """Where a node is written: from its first to its last token known, brackets closed."""
-        places = [n.meta for n in node.walk() if "start" in n.meta]
+        places = [n.meta for n in node.dfs() if n.meta_get("start") is not None]
         if not places:
-            return self.span(node.parent) if node.parent else self.source.sql_span
+            word = (node.sql_name() if isinstance(node, exp.Func) else node.name).upper()
+            token = next((t for t in self.tokens if t.text.upper() == word), None)
+            return self.at(token) if token else self.span(node.parent) if node.parent else self.source.sql_span
         start, end, sql = min(p["start"] for p in places), max(p["end"] for p in places) + 1, self.source.sql
         while sql.count("(", start, end) > sql.count(")", start, end) and (after := sql.find(")", end) + 1):
             end = after
@@ -120,15 +127,13 @@ class _Analysis:
         for token in self.tokens:
             if token.start <= end:
                 continue  # `5d` is three tokens in one place
-            pieces.append(" " if 0 <= end < token.start - 1 else "")
-            end = token.end
-            pieces += [self.edits.get(token.start, self.source.sql[token.start : end + 1]), additions.get(token.start, "")]
+            gap, end = " " if 0 <= end < token.start - 1 else "", token.end
+            word = self.edits.get(token.start, self.source.sql[token.start : end + 1])
+            pieces += [gap, word, additions.get(token.start, "")]
         return "".join(pieces)
 
     def spots(self) -> Iterator[int]:
         """Where a column can be added: the last token of the select list of each part of a top-level UNION."""
-        from sqlglot.tokens import TokenType as T
-
         queries, listing = [True], False
         before, earlier = T.UNION, T.UNION
         for i, token in enumerate(self.tokens):
@@ -147,10 +152,6 @@ class _Analysis:
             before, earlier = kind, before
 
     def parse(self) -> exp.Query | None:
-        from sqlglot import exp
-        from sqlglot.dialects.spark import Spark
-        from sqlglot.errors import ParseError, TokenError
-
         spark, sql = Spark(), self.source.sql
         try:
             self.tokens = spark.tokenize(sql)
@@ -158,7 +159,8 @@ class _Analysis:
             trees = spark.parser().parse(tokens, sql) if not self.findings.has_errors() else []
         except TokenError:
             start = self.source.sql_span.start + next((m.start() for m in _QUOTES.finditer(sql) if m["open"]), 0)
-            self.error("E250", "the SELECT cannot be read: this quote or comment is not closed", Span(start, start + 1), "")
+            message = "the SELECT cannot be read: this quote or comment is not closed"
+            self.error("E250", message, Span(start, start + 1), "starts here")
             return None
         except ParseError as error:
             self.syntax_error(error.errors[0])
@@ -178,9 +180,6 @@ class _Analysis:
 
     def replaced(self) -> list[Token]:
         """The tokens with durations made INTERVALs and NOW made a parameter, in their old places."""
-        from sqlglot.tokens import Token
-        from sqlglot.tokens import TokenType as T
-
         result: list[Token] = []
         depth = 0
         for i, token in enumerate(self.tokens):
@@ -194,8 +193,8 @@ class _Analysis:
                 break
             if kind == T.SEMICOLON or (before is None and kind not in (T.SELECT, T.WITH, T.L_PAREN)):
                 self.not_a_query(self.at(token))
-            elif kind == T.COMMA and after in (None, T.COMMA, T.FROM, T.R_PAREN):
-                self.error("E250", "the SELECT cannot be read: nothing follows this comma", self.at(token), "")
+            elif kind in (T.COMMA, T.SELECT) and after in (None, T.COMMA, T.FROM, T.R_PAREN):
+                self.error("E250", f"the SELECT cannot be read: nothing follows `{word}`", self.at(token), "here")
             elif token.start in self.edits:
                 continue
             elif kind in (T.VAR, T.NUMBER) and _DURATION.fullmatch(word):
@@ -206,7 +205,7 @@ class _Analysis:
                 self.edits[token.start] = f"INTERVAL '{count}' {_UNITS[unit]}"
             elif kind == T.VAR and word.upper() == "NOW" and before != T.DOT and after not in (T.L_PAREN, T.DOT):
                 parts = [(T.COLON, ":"), (T.VAR, plans.NOW_PARAMETER)]
-                self.edits[token.start] = _NOW
+                self.edits[token.start] = f":{plans.NOW_PARAMETER}"
             place = token.line, token.col, token.start, token.end
             result += [Token(part, text, *place) for part, text in parts] or [token]
         return result
@@ -214,23 +213,22 @@ class _Analysis:
     def syntax_error(self, error: Mapping[str, Any]) -> None:
         place = (error["line"], error["col"])
         token = next((t for t in self.tokens if (t.line, t.col) == place), self.tokens[-1])
-        said = re.sub(r"<class '.*?(\w+)'>", r"\1", str(error["description"]).split(" but got ")[0])
-        said = "this is unexpected" if "Unexpected token" in said else said[:1].lower() + said[1:]
-        said = "something is missing" if said.startswith("required") else said
+        said = str(error["description"]).split(" but got ")[0]
+        said = f"`{token.text}` is unexpected" if "Unexpected token" in said else said[:1].lower() + said[1:]
+        said = "something is missing" if said.startswith("required") else said.replace("expecting )", "expected `)`")
         self.error("E250", f"the SELECT cannot be read: {said}", self.at(token), "here")
 
-    # ---- queries and what they give
-
-    def query(self, node: exp.Expr, ctes: dict[str, Table], outer: Scope | None, *, rows: bool = True) -> Table:
+    def query(self, node: exp.Expr | None, ctes: dict[str, Table], outer: Scope | None, *, rows: bool = True) -> Table:
         """Resolve a query; `rows` unless it is an operand, whose rows make no row of the class."""
-        from sqlglot import exp
-
+        if not isinstance(node, exp.Query):
+            self.not_a_query(self.span(node) if node else self.source.sql_span)
+            return Table("", open=True)
         if with_ := node.args.get("with_"):
             ctes = dict(ctes)
             for cte in with_.expressions:
                 if with_.args.get("recursive"):
                     ctes[key_of(cte.alias)] = Table(cte.alias, open=True)
-                ctes[key_of(cte.alias)] = _renamed(cte, self.query(cte.this, ctes, None))
+                ctes[key_of(cte.alias)] = _renamed(cte, self.query(cte.this, ctes, None, rows=rows))
         if isinstance(node, exp.Select):
             result = self.select(node, ctes, outer, rows)
         elif isinstance(node, exp.SetOperation):
@@ -240,41 +238,33 @@ class _Analysis:
             self.operands(node.args.get("order"), Scope(ctes, outer, [result]))
         else:
             result = self.query(node.this, ctes, outer, rows=rows)
-        self.results[id(node)] = result
         limit = node.args.get("limit") or node.args.get("offset")
         if limit and not node.args.get("order") and limit.expression.name.upper() != "ALL":
             message = f"{limit.key.upper()} without ORDER BY takes any rows"
-            self.error("E255", message, self.span(limit), "which ones?", "say which rows come first: ORDER BY … before it")
+            self.error("E255", message, self.span(limit), "which ones?", "say which rows come first: ORDER BY …")
         return result
 
     def select(self, node: exp.Select, ctes: dict[str, Table], outer: Scope | None, rows: bool) -> Table:
-        from sqlglot import exp
-
-        scope = self.scopes[id(node)] = Scope(ctes, outer)
-        args = node.args
-        for item in [args.get("from_"), *(args.get("joins") or ()), *(args.get("laterals") or ())]:
-            if item:
-                self.joined(item, scope)
+        scope, args = Scope(ctes, outer, rows=rows), node.args
+        self.scopes[id(node)] = scope
+        for item in filter(None, [args.get("from_"), *(args.get("joins") or ()), *(args.get("laterals") or ())]):
+            self.joined(item, scope)
         self.operands(args.get("where"), scope)
         for output in node.expressions:
             scope.outputs += self.output(output, scope)
-        for clause in ("group", "having", "qualify", "sort", "cluster", "distribute"):
-            self.operands(args.get(clause), scope)
-        for window in args.get("windows") or ():
-            self.operands(window, scope)
+        clauses = [args.get(name) for name in ("group", "having", "qualify", "sort", "cluster", "distribute")]
+        for clause in [*clauses, *(args.get("windows") or ())]:
+            self.operands(clause, scope)
         named = Scope(ctes, scope, [Table("", scope.outputs)])
         for key in getattr(args.get("order"), "expressions", ()):
             self.operands(key, named if isinstance(key.this, exp.Column) and not key.this.table else scope)
         windowed = any(isinstance(n, exp.Window) for output in node.expressions for n in _within(output))
         if self.aggregates(node, scope) or args.get("distinct") or windowed or args.get("qualify"):
             self.traced &= not rows
-        starred = any(output.is_star for output in node.expressions)
-        return Table("", scope.outputs, starred and any(table.open for table in scope.tables))
+        return Table("", scope.outputs, node.is_star and any(table.open for table in scope.tables))
 
     def output(self, node: exp.Expr, scope: Scope) -> list[Column]:
         """The columns that one item of a select list gives."""
-        from sqlglot import exp
-
         span = self.span(node)
         if isinstance(node, exp.Star | exp.Column) and node.is_star:
             star, qualifier = node if isinstance(node, exp.Star) else node.this, node.args.get("table")
@@ -292,20 +282,17 @@ class _Analysis:
 
     def table(self, node: exp.Expr, scope: Scope) -> None:
         """Add what one item of a FROM clause gives."""
-        from sqlglot import exp
-
         match node:
             case exp.Table(this=exp.Identifier() as name) if not node.db and not node.args.get("version"):
-                table = scope.ctes.get(key_of(name.name))
-                if table is None:
-                    table = plans.view_of(self.ref(name), self.classes, self.findings)
-                    if found := self.classes.get(key_of(name.name)):
-                        self.reads[name.meta.get("start", 0)] = found.name
-                table = Table(name.name, table.columns, table.open or bool(node.args.get("pivots")))
+                known = scope.ctes.get(key_of(name.name))
+                table = known or plans.view_of(self.ref(name), self.classes, self.findings)
+                if not known and not table.open:
+                    self.reads[name.meta["start"]] = table.name
+                table = Table(table.name, table.columns, table.open or bool(node.args.get("pivots")))
                 if sample := node.args.get("sample"):
                     plans.report_unsteady("tablesample", self.span(sample), self.findings)
             case exp.Subquery(this=exp.Query() as inner) | exp.Lateral(this=exp.Subquery() as inner):
-                table = self.query(inner, scope.ctes, scope if isinstance(node, exp.Lateral) else None)
+                table = self.query(inner, scope.ctes, scope if node.key == "lateral" else None, rows=scope.rows)
             case exp.Subquery(this=exp.Table() as inner):
                 return self.table(inner, scope)
             case exp.Lateral() | exp.Values():
@@ -313,7 +300,7 @@ class _Analysis:
                 row = node.expressions[0].expressions if node.expressions else ()
                 table = Table("", [Column(f"col{i + 1}") for i in range(len(row))], open=not row)
             case _:
-                message, proposal = "a SELECT reads event classes only", "declare a class and post its events to it"
+                message, proposal = "a SELECT reads event classes only", "declare a class for what it holds"
                 self.error("E263", message, self.span(node), "not an event class", proposal)
                 table = Table("", open=True)
         scope.tables.append(_renamed(node, table))
@@ -322,65 +309,49 @@ class _Analysis:
 
     def joined(self, node: exp.Expr, scope: Scope) -> None:
         """Add a table by FROM, JOIN or LATERAL VIEW."""
-        from sqlglot import exp
-
         left, using = len(scope.tables), node.args.get("using")
         self.table(node if isinstance(node, exp.Lateral) else node.this, scope)
-        for name in using or ():
-            for tables in (scope.tables[:left], scope.tables[left:]):
-                if not (side := Scope({}, tables=tables)).find(None, name.name):
-                    side.resolve(None, self.ref(name), self.findings)
         if using or node.args.get("method") == "NATURAL":
-            scope.join([name.name for name in using] if using else None, left)
+            scope.join([self.ref(name) for name in using] if using else None, left, self.findings)
         self.operands(node.args.get("on"), scope)
         if node.args.get("kind") in ("SEMI", "ANTI"):
             del scope.tables[left:]
 
-    # ---- expressions
-
     def operands(self, root: exp.Expr | None, scope: Scope) -> None:
         """Resolve every name of an expression and look at its functions, sub-queries included."""
-        from sqlglot import exp
-
-        for node in _within(root) if root else ():
+        for node in _within(root):
             match node:
                 case exp.Query():
                     self.query(node, scope.ctes, scope, rows=False)
                 case exp.Column(this=exp.Identifier()):
                     self.column(node, scope)
+                case exp.Window():
+                    self.windowed.add(id(_bare(node.this)))
                 case exp.Placeholder() | exp.Parameter() if node.name != plans.NOW_PARAMETER:
                     self.error("E250", "the SELECT cannot be read: NOW is its only parameter", self.span(node), "")
                 case exp.QueryTransform():
-                    self.error("E263", "a SELECT runs no programs", self.span(node), "TRANSFORM … USING")
-                case exp.Func():
+                    plans.report_unsteady("transform", self.span(node), self.findings)
+                case _:
                     self.function(node)
+        for node in _within(root):
+            if isinstance(node, exp.Predicate | exp.Where | exp.Having):
+                kinds = [self.type(operand) for operand in node.iter_expressions()]
+                expected = [] if isinstance(node, exp.Predicate) else [BOOLEAN]
+                plans.check_alike([*expected, *kinds], partial(self.span, node), self.findings)
 
     def column(self, node: exp.Column, scope: Scope) -> None:
         parts = [self.ref(part) for part in node.parts]
-        word = key_of(node.name)
-        if len(parts) == 1 and word in plans.UNSTEADY_FUNCTIONS and not scope.find(None, word):
-            plans.report_unsteady(word, parts[0].span, self.findings)
-            return
         qualifier, name = (parts[0], parts[1]) if len(parts) > 1 else (None, parts[0])
         if meaning := scope.resolve(qualifier, name, self.findings):
             self.meaning[id(node)] = meaning if len(parts) < 3 else (meaning[0], Column(node.name))
 
-    def function(self, node: exp.Func) -> None:
-        from sqlglot import exp
-        from sqlglot.dialects.spark import Spark
-
-        name, place = self.written(node), self.span(node)
-        order = node.find_ancestor(exp.Window, exp.SortArray, exp.WithinGroup, exp.Query)
-        ordered = isinstance(order, exp.SortArray | exp.WithinGroup) or (isinstance(order, exp.Window) and order.args["order"])
-        if name in plans.ROW_ORDER_FUNCTIONS and not ordered:
-            plans.report_unsteady(name, place, self.findings)
-        elif name in plans.UNSTEADY_FUNCTIONS and (name != "unix_timestamp" or node.find(exp.CurrentTimestamp)):
-            plans.report_unsteady(name, place, self.findings)
-        elif isinstance(node, exp.Anonymous) and name not in plans.FUNCTIONS_APART:
-            meant = closest(name, [known.lower() for known in Spark.Parser.FUNCTIONS])
-            if meant and SequenceMatcher(None, name, meant).ratio() > 0.85:
-                message, helps = f"no function `{name}` is known here", [f"did you mean `{meant}`?"]
-                self.findings.warning("W264", message, place, "unknown function", helps=helps)
+    def function(self, node: exp.Expr) -> None:
+        name = self.written(node) if isinstance(node, exp.Func) else ""
+        order = node.find_ancestor(exp.Window, exp.ArraySort, exp.Query)
+        ordered = isinstance(order, exp.ArraySort) or isinstance(node.this, exp.Order)
+        ordered |= isinstance(order, exp.Window) and bool(order.args.get("order"))
+        if name in plans.UNSTEADY_FUNCTIONS or (name in plans.ROW_ORDER_FUNCTIONS and not ordered):
+            plans.report_unsteady(name, self.span(node), self.findings)
 
     def written(self, node: exp.Func) -> str:
         """The name of a function as written, without regard to case."""
@@ -388,32 +359,22 @@ class _Analysis:
         return (node.sql_name() if start is None else self.source.sql[start : end + 1].strip("`")).casefold()
 
     def is_aggregate(self, node: exp.Expr) -> bool:
-        """Whether a node is an aggregate over a group, not over a window."""
-        from sqlglot import exp
-
-        if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
-            return self.is_aggregate(node.this)
-        inner, holder = node, node.parent
-        while isinstance(holder, exp.Filter | exp.WithinGroup | exp.IgnoreNulls):
-            inner, holder = holder, holder.parent
-        known = isinstance(node, exp.AggFunc)
-        known |= isinstance(node, exp.Anonymous) and self.written(node) in plans.AGGREGATES_APART
-        return known and not (isinstance(holder, exp.Window) and holder.this is inner)
+        """Whether a node aggregates over a group; over a window does not count."""
+        apart = isinstance(node, exp.Anonymous) and self.written(node) in plans.AGGREGATES_APART
+        return (apart or isinstance(node, exp.AggFunc)) and id(node) not in self.windowed
 
     def aggregates(self, node: exp.Select, scope: Scope) -> bool:
         """Whether a SELECT aggregates; if so, each of its columns has to be grouped or inside an aggregate."""
-        from sqlglot import exp
-
         group = node.args.get("group")
         for clause in [node.args.get("where"), group, *(join.args.get("on") for join in node.args.get("joins") or ())]:
-            for wrong in filter(self.is_aggregate, _within(clause) if clause else ()):
-                self.error("E260", "an aggregate cannot stand here", self.span(wrong), "not in WHERE, ON, GROUP BY", "use HAVING")
-        parts = [*node.expressions, node.args.get("having"), node.args.get("order")]
-        parts = [part for part in parts if part is not None]
-        if group is None and not any(self.is_aggregate(n) for part in parts for n in _within(part)):
+            for wrong in filter(self.is_aggregate, _within(clause)):
+                self.error("E260", "an aggregate cannot stand here", self.span(wrong), "over what?", "use HAVING")
+        clauses = [*node.expressions, node.args.get("having"), node.args.get("order")]
+        if group is None and not any(map(self.is_aggregate, (n for clause in clauses for n in _within(clause)))):
             return False
         outputs = {column_key(output.alias_or_name): output for output in node.expressions}
-        keys = list(_keys(group)) if group else []
+        opened = exp.Group | exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple | exp.Paren
+        keys = list(group.dfs(prune=lambda key: not isinstance(key, opened))) if group else []
         if group and group.args.get("all"):
             keys = [output for output in node.expressions if not any(map(self.is_aggregate, _within(output)))]
         scope.grouped = set()
@@ -423,72 +384,114 @@ class _Analysis:
             elif isinstance(key, exp.Column) and self.meaning.get(id(key), (key,))[0] is None:
                 key = outputs.get(column_key(key.name), key)
             scope.grouped.add(self.shape(key))
-        for part in parts:
-            self.check_grouped(part, scope)
+        for clause in clauses:
+            self.check_grouped(clause, scope)
         return True
 
-    def check_grouped(self, node: exp.Expr, scope: Scope) -> None:
-        from sqlglot import exp
-
-        below = list(node.iter_expressions())
-        if self.is_aggregate(node) and any(map(self.is_aggregate, (n for child in below for n in _within(child)))):
-            if isinstance(node, exp.AggFunc):
-                self.error("E260", "an aggregate cannot stand inside another", self.span(node), "aggregate of an aggregate")
-        elif isinstance(node, exp.Query | exp.Anonymous) or self.is_aggregate(node) or self.shape(node) in (scope.grouped or ()):
+    def check_grouped(self, node: exp.Expr | None, scope: Scope) -> None:
+        if node is None or isinstance(node, exp.Query | exp.Anonymous) or self.is_aggregate(_bare(node)):
             return
-        elif isinstance(node, exp.Column | exp.Star):
+        kinds = {shape[0] for shape in scope.grouped or ()}
+        if (isinstance(node, exp.Column) or type(node) in kinds) and self.shape(node) in (scope.grouped or ()):
+            return
+        if isinstance(node, exp.Column | exp.Star):
             meaning = self.meaning.get(id(node))
             if node.is_star or (meaning and meaning[0] in scope.tables):
+                message = f"`{node.sql('spark')}` is neither grouped nor aggregated"
                 proposal = "add it to GROUP BY, or take MAX(…), MIN(…) or another aggregate of it"
-                name = self.source.sql[(at := self.span(node)).start - self.source.sql_span.start :][: at.end - at.start]
-                self.error("E260", f"`{name}` is neither grouped nor aggregated", at, "one of many", proposal)
-        else:
-            for child in below:
-                self.check_grouped(child, scope)
+                self.error("E260", message, self.span(node), "one of many", proposal)
+            return
+        for child in node.iter_expressions():
+            self.check_grouped(child, scope)
 
-    def shape(self, node: object) -> object:
+    def shape(self, node: Any) -> tuple[object, ...]:
         """What makes two expressions the same: their structure, and what their columns mean."""
-        from sqlglot import exp
-
         if isinstance(node, exp.Alias | exp.Paren):
             return self.shape(node.this)
         if isinstance(node, exp.Column) and (meaning := self.meaning.get(id(node))):
             return plans.column_shape(meaning)
         if isinstance(node, exp.Expr):
             return (type(node), *((key, self.shape(value)) for key, value in node.args.items() if value))
-        return tuple(map(self.shape, node)) if isinstance(node, list) else node
+        return tuple(map(self.shape, node)) if isinstance(node, list) else (node,)
 
     def type(self, node: exp.Expr) -> Type | None:
         """The type of an expression in Spark, where it is certain."""
-        from sqlglot import exp
-        from sqlglot.dialects.spark import Spark
-
         match node:
-            case exp.Alias() | exp.Paren() | exp.Window() | exp.Filter() | exp.Min() | exp.Max() | exp.Lag() | exp.Lead():
+            case exp.Alias() | exp.Paren() | exp.Window() | exp.Filter():
                 return self.type(node.this)
-            case exp.Column():
+            case exp.Column() | exp.Query():
                 return self.meaning[id(node)][1].type if id(node) in self.meaning else None
-            case exp.Literal(is_string=False):
-                number = literal(float(node.name) if "e" in node.name.lower() else Exact(node.name) if "." in node.name else int(node.name))
-                return number.type if isinstance(number, Constant) else None
+            case exp.Literal():
+                return STRING if node.is_string else plans.number_type(node.name)
             case exp.Predicate() | exp.Connector() | exp.Not() | exp.Boolean():
                 return BOOLEAN
             case exp.Placeholder():
                 return TIMESTAMP
-            case exp.Subquery():
-                columns = self.results[id(node)].columns if id(node) in self.results else []
-                return columns[0].type if len(columns) == 1 else None
-            case exp.Cast(to=to) if to.this.value == "DECIMAL":
-                sizes = [int(size.name) for size in to.expressions]
-                return Decimal(*(sizes + [10, 0][len(sizes) :])) 
-            case exp.Cast(to=to):
-                return plans.SQL_TYPES.get(to.this.value)
+            case exp.Cast():
+                sizes = [int(size.name) for size in node.to.expressions if size.name.isdecimal()]
+                return plans.cast_type(node.to.this.value, sizes)
             case exp.Case():
                 values = [self.type(branch.args["true"]) for branch in node.args["ifs"]]
                 values.append(self.type(node.args["default"]) if node.args.get("default") else NULL)
-                return functools.reduce(lambda a, b: a and b and common_type(a, b), values)
+                return reduce(lambda a, b: a and b and common_type(a, b), values)
             case _:
-                usual = Spark.EXPRESSION_METADATA.get(type(node), {}).get("returns")
-                name = getattr(usual, "value", None)
-                operands = [self.type(n) for n in node.iter_expressions()]
-                return plans.applied_type(type(node).__name__, operands, plans.SQL_TYPES.get(name))
+                returns = getattr(Spark.EXPRESSION_METADATA.get(type(node), {}).get("returns"), "value", "")
+                operands = list(map(self.type, node.iter_expressions()))
+                return plans.applied_type(type(node).__name__, operands, plans.SQL_TYPES.get(returns))
+
+    def occurrence(self, tree: exp.Query, result: Table) -> tuple[str, bool]:
+        """The occurrence time as SQL, and whether it is over the result of the query, not its FROM clause."""
+        time = self.time(self.source.occurring_at)
+        columns, whole = plans.time_columns(time), Scope({}, tables=[result])
+        scopes = [self.scopes[id(part)] for part in _parts(tree)]
+        if len(scopes) > 1 and all(c.qualifier is None and whole.find(None, c.name.text) for c in columns):
+            return plans.time_sql(time, whole, self.findings), True
+        apart = tree.find(exp.Except, exp.Intersect) or any(scope.grouped is not None for scope in scopes)
+        if len(scopes) > 1 and (apart or any(column.qualifier for column in columns)):
+            proposal = "give the parts a name: SELECT … FROM (SELECT … UNION SELECT …) tab OCCURRING AT tab.occTime"
+            message = "OCCURRING AT of several SELECTs means a column of their result"
+            self.error("E258", message, self.source.occurring_at.span, "not in the result", proposal)
+            return "", False
+        return [*(plans.time_sql(time, scope, self.findings) for scope in scopes), ""][0], False
+
+    def time(self, node: s.Scalar) -> plans.TimeExpression:
+        match node:
+            case s.Name(qualifier=qualifier, name=name):
+                refs = [Ref(part.text, part.span) for part in (qualifier, name) if part]
+                return plans.TimeColumn(refs[0] if qualifier else None, refs[-1])
+            case (
+                s.Binary(operator="+" | "-" as sign, left=time, right=s.DurationLiteral() as by)
+                | s.Binary(operator="+" as sign, left=s.DurationLiteral() as by, right=time)
+            ):
+                return plans.Shifted(self.time(time), sign, f"INTERVAL '{by.count}' {_UNITS[by.unit]}")
+            case s.Call(function=function, arguments=(_, *_) as times) if function.key in ("max", "min"):
+                return plans.Extreme(function.key == "max", tuple(map(self.time, times)))
+            case _:
+                self.error("E258", "events cannot occur at this", node.span, "not a time column", plans.OCCURRING_FORMS)
+                return plans.Extreme(True, ())
+
+
+def _within(root: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The nodes of an expression, sub-queries and columns unopened."""
+    closed = exp.Query, exp.Column
+    return root.dfs(prune=lambda node: isinstance(node, closed)) if root is not None else iter(())
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """A function without FILTER, WITHIN GROUP and the like."""
+    return _bare(node.this) if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls) else node
+
+
+def _parts(query: exp.Expr) -> Iterator[exp.Select]:
+    """The SELECTs that a query unites, itself if it is one."""
+    nodes = query.dfs(prune=lambda node: not isinstance(node, exp.SetOperation | exp.Subquery))
+    return (node for node in nodes if isinstance(node, exp.Select))
+
+
+def _renamed(node: exp.Expr, table: Table) -> Table:
+    """The table under the alias, if any, that a node of the FROM clause gives it and its columns."""
+    alias = node.args.get("alias")
+    names = [name.name for name in alias.args.get("columns") or ()] if alias else []
+    types = [column.type for column in table.columns] + [None] * len(names)
+    columns = [Column(name, kind) for name, kind in zip(names, types, strict=False)]
+    return Table(node.alias or table.name, columns or table.columns, table.open and not names, table.name)

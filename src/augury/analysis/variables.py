@@ -113,6 +113,21 @@ def _places(expression: Expression) -> tuple[dict[str, Variable], list[dict[str,
     return positive, negated
 
 
+def constituent_classes(expression: Expression) -> frozenset[str]:
+    """The classes whose events can be constituents: those with a place outside negations and prefix."""
+    found: set[str] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Primitive):
+            found.add(node.event_class)
+        elif isinstance(node, Apply) and node.operator is MatchOperator.PREFIX:
+            continue
+        part = _NEGATED_PARTS.get(node.operator) if isinstance(node, Apply) else None
+        stack.extend(child for i, child in enumerate(children(node)) if i != part)
+    return frozenset(found)
+
+
 def _note(node: Primitive, region: dict[str, Variable]) -> None:
     for binding in node.bindings:
         if isinstance(binding, Variable):

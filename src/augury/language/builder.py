@@ -106,17 +106,10 @@ _MATCH_INFIX = {
     "AND": s.MatchOperator.AND,
     "OR": s.MatchOperator.OR,
 }
+_FLAT = frozenset({s.MatchOperator.AND, s.MatchOperator.OR, s.CompositeOperator.OR, "AND", "OR"})
 _COMPOSITE_INFIX = {"GT": s.CompositeOperator.SEQUENCE, "AND": s.CompositeOperator.AND}
 _COMPARATORS = {"EQ": "=", "NE": "<>", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
-_ARITHMETIC = {
-    "PLUS": "+",
-    "MINUS": "-",
-    "CONCAT": "||",
-    "STAR": "*",
-    "SLASH": "/",
-    "SLASHPLUS": "/",
-    "PERCENT": "%",
-}
+_ARITHMETIC = {"PLUS": "+", "MINUS": "-", "CONCAT": "||", "STAR": "*", "SLASH": "/", "SLASHPLUS": "/", "PERCENT": "%"}
 
 
 def span_of(part: Any) -> Span | None:
@@ -177,8 +170,12 @@ class ExpressionBuilder:
         depth = 1 + max((depths[id(c)][1] for c in children if id(c) in depths), default=0)
         if id(node) in depths:  # parentheses hand on the node they hold
             depth = max(depth, depths[id(node)][1])
-        elif isinstance(node, s.MatchApply | s.CompositeApply | s.Logical) and len(node.operands) > 2:
-            depth = 1 + max((depths[id(c)][1] for c in node.operands if id(c) in depths), default=0)
+        elif isinstance(node, s.MatchApply | s.CompositeApply | s.Logical) and node.operator in _FLAT:
+            depth = 0
+            for child in [c for c in children if id(c) in depths]:
+                is_operand = child is node.operands[0] or child is node.operands[-1]
+                # One that is no operand was merged: forgotten here, or long lists would take space squared.
+                depth = max(depth, depths[id(child)][1] + 1 if is_operand else depths.pop(id(child))[1])
         if depth > limits.NESTING_MAX * 2:
             raise Misuse(
                 Diagnostic(
@@ -250,12 +247,7 @@ class ExpressionBuilder:
         return operand
 
     def logical(self, span: Span, left: s.Scalar, token: Token, right: s.Scalar) -> s.Logical:
-        operator = token.type
-        parts = [
-            part.operands if isinstance(part, s.Logical) and part.operator == operator else (part,)
-            for part in (left, right)
-        ]
-        return s.Logical(operator, tuple(operand for part in parts for operand in part), span)
+        return s.Logical(token.type, _operands(token.type, left) + _operands(token.type, right), span)
 
     def comparator(self, _span: Span, token: Token) -> Token:
         return token
@@ -330,11 +322,7 @@ class ExpressionBuilder:
 
     def match_flat(self, span: Span, left: s.MatchExpression, token: Token, right: s.MatchExpression) -> s.MatchApply:
         operator = _MATCH_INFIX[token.type]
-        parts = [
-            part.operands if isinstance(part, s.MatchApply) and part.operator is operator else (part,)
-            for part in (left, right)
-        ]
-        return s.MatchApply(operator, tuple(operand for part in parts for operand in part), span)
+        return s.MatchApply(operator, _operands(operator, left) + _operands(operator, right), span)
 
     def equate(self, span: Span, operand: s.MatchExpression, _eq: Token, variable: s.Ident) -> s.Equate:
         return s.Equate(operand, variable, span)
@@ -450,12 +438,19 @@ def refuse(code: str, message: str, span: Span, label: str = "", *helps: str) ->
     return Misuse(Diagnostic(code, message, Mark(span, label), helps=helps))
 
 
+def _operands(operator: str, part: Any) -> tuple[Any, ...]:
+    """What a part gives to a flat node: itself, or its operands if it is one of the same operator."""
+    is_same = isinstance(part, s.MatchApply | s.Logical) and part.operator == operator
+    return part.operands if is_same else (part,)
+
+
 def _number(token: Token) -> int | Decimal | float:
     text = str(token.value)
     if "e" in text.lower():
         value = float(text)
         if math.isinf(value):
-            raise refuse("E110", f"the number {text} is too large", span_of(token) or Span(0, 0), "beyond a DOUBLE")
+            span = span_of(token) or Span(0, 0)
+            raise refuse("E110", f"the number {text} is too large", span, "a DOUBLE ends at about 1.8e308")
         return value
     digits = text.lstrip("0")
     if len(digits) > 80:
@@ -472,7 +467,8 @@ def whole_number(token: Token, what: str) -> int:
     """The value of a number that must not have a fraction."""
     value = _number(token)
     if not isinstance(value, int):
-        raise refuse("E110", f"{what} is a whole number, not {token.value}", span_of(token) or Span(0, 0))
+        span, whole = span_of(token) or Span(0, 0), int(value)
+        raise refuse("E110", f"{what} is a whole number, not {token.value}", span, "not whole", f"write e.g. {whole}")
     return value
 
 
@@ -494,4 +490,5 @@ def _moment(token: Token) -> Moment:
     try:
         return parse_moment(token.value[1:-1])
     except NoSuchTime as error:
-        raise refuse("E108", f"`{token.value}` is not a time", span, str(error)) from None
+        why = "such a day or hour does not exist" if "such time" in str(error) else str(error)
+        raise refuse("E108", f"`{token.value}` is not a time", span, "no such time", why) from None

@@ -171,7 +171,7 @@ def _fits(item: Group, following: Sequence[tuple[int, bool, Doc]], room: int) ->
                 case str(text):
                     width += len(text)
                 case Break() | Group():
-                    return width <= room
+                    return True
                 case tuple(parts):
                     waiting.extend(reversed(parts))
                 case unknown:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from augury.diagnostics import Findings, Span
+from augury.diagnostics import Findings, Mark, Span
 from augury.language.syntax import Comment
 
 # Words that are keywords everywhere: to use one as a name, backquote it.
@@ -152,6 +152,7 @@ _TOKEN = re.compile(
     | (?P<word>[^\W\d]\w*)
     | (?P<quoted>`(?:[^`\n]|``)+`)
     | (?P<string>'(?:[^']|'')*')
+    | (?P<doubled>"[^"\n]*")
     | (?P<symbol>\|\||/\+|<>|!=|<=|>=|==|[()\[\]{},;.:=<>+\-*/%|&^∧∨!¬∃])
     | (?P<bad>.)
     """,
@@ -172,12 +173,14 @@ class Lexed:
 
     tokens: tuple[Token, ...]
     comments: tuple[Comment, ...]
+    unread: tuple[int, ...] = ()
 
 
 def lex(text: str, findings: Findings) -> Lexed:
     """Cut a text into tokens; what cannot be read is reported and left out."""
     tokens: list[Token] = []
     comments: list[Comment] = []
+    unread: list[int] = []
     position, length, match = 0, len(text), _TOKEN.match
     while position < length:
         found = match(text, position)
@@ -194,7 +197,8 @@ def lex(text: str, findings: Findings) -> Lexed:
         if kind == "symbol":
             name = _SYMBOLS[value]
             if name == "LSQB" and _opens_time(tokens):
-                position = _time(text, position, tokens, findings)
+                start, position = position, _time(text, position, tokens, findings)
+                unread += [start] if tokens[-1].type != "TIME" or tokens[-1].start_pos != start else []
                 continue
         elif kind == "word":
             upper = value.upper()
@@ -208,15 +212,19 @@ def lex(text: str, findings: Findings) -> Lexed:
             name = kind.upper()
         elif kind == "quoted":
             name = "NAME"
+        elif kind == "doubled":
+            name, value = "STRING", _single_quoted(value, position, findings)
         else:
-            _unreadable(kind or "", value, position, text, findings)
+            torn = _torn(tokens) if value == "'" else None
+            unread.append(position if torn is None else torn.start)
+            _unreadable(kind or "", value, position, text, torn, findings)
             # An unfinished string or name would make a mistake of every word after it.
             end = _line_end(text, position) if value in "'`\"" else end
             position = end
             continue
         tokens.append(Token(name, value, start_pos=position, end_pos=end))
         position = end
-    return Lexed(tuple(tokens), tuple(comments))
+    return Lexed(tuple(tokens), tuple(comments), tuple(unread))
 
 
 def unquote(value: str) -> str:
@@ -271,29 +279,72 @@ def _line_end(text: str, position: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _unreadable(kind: str, value: str, position: int, text: str, findings: Findings) -> None:
+# What is meant by a character that word processors put in, or that other languages use.
+_MEANT = {
+    **dict.fromkeys("“”‘’„‚«»´", "strings stand between straight single quotes: '…'"),
+    **dict.fromkeys("≥⩾", "write `>=`"),
+    **dict.fromkeys("≤⩽", "write `<=`"),
+    **dict.fromkeys("−–", "write `-`"),
+    "≠": "write `<>`",
+    "×": "write `*`",
+    "÷": "write `/`",
+    "—": "a comment starts with two hyphens: `--`",
+    "#": "a comment starts with two hyphens: `--`",
+}
+_UNITS = (("s", "second"), ("m", "minute"), ("h", "hour"), ("d", "day"))
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _single_quoted(value: str, position: int, findings: Findings) -> str:
+    """Report a string between double quotes, and go on as if it stood between single ones."""
+    meant = "'" + value[1:-1].replace("'", "''") + "'"
+    span = Span(position, position + len(value))
+    helps = [f"write {meant}"]
+    findings.error("E102", "double quotes are not used here", span, "strings stand between single quotes", helps=helps)
+    return meant
+
+
+def _torn(tokens: list[Token]) -> Span | None:
+    """The first line of the last string of several lines: a quote that is missing there makes one too many below."""
+    found = next((t for t in reversed(tokens) if t.type == "STRING" and "\n" in t.value), None)
+    return None if found is None else Span(found.start_pos or 0, (found.start_pos or 0) + found.value.index("\n"))
+
+
+def _unreadable(kind: str, value: str, position: int, text: str, torn: Span | None, findings: Findings) -> None:
     span = Span(position, position + len(value))
     if kind == "badnumber":
-        digits = re.match(r"[0-9]+", value)
-        unit = value[digits.end() :] if digits else value
         findings.error(
             "E103",
-            f"`{value}` is neither a number nor a duration",
+            f"`{value}` is neither a number nor a duration nor a name",
             span,
-            f"unknown unit `{unit}`",
-            helps=["durations are written 5d, 10h, 15m, 30s; a name does not start with a digit"],
+            "a name does not start with a digit",
+            helps=[_meant_duration(value) or "durations are written 5d, 10h, 15m, 30s"],
         )
     elif value in "'`\"":
-        what = {"'": "string", "`": "name", '"': "string"}[value]
-        rest = Span(position, _line_end(text, position))
-        help_text = "strings stand between single quotes" if value == '"' else f"close it with {value}"
+        what = "name" if value == "`" else "string"
         findings.error(
             "E102",
-            f"this {what} is not closed" if value != '"' else "double quotes are not used here",
-            rest if value != '"' else span,
-            "starts here",
-            helps=[help_text],
+            f"this {what} is not closed",
+            torn or Span(position, _line_end(text, position)),
+            "it starts here",
+            others=[Mark(Span(position, position + 1), "or else the one that starts here")] if torn else [],
+            helps=["close it, and use single quotes: '…'" if value == '"' else f"close it with {value}"],
         )
     else:
-        shown = value if value.isprintable() else f"U+{ord(value):04X}"
-        findings.error("E101", f"the character `{shown}` has no meaning here", span, "unexpected character")
+        shown = f"`{value}`" if value.isprintable() else f"U+{ord(value):04X}"
+        help_text = _MEANT.get(value, "leave it out, or put it between the quotes of a string '…' or a name `…`")
+        findings.error("E101", f"the character {shown} has no meaning here", span, "unexpected", helps=[help_text])
+
+
+def _meant_duration(value: str) -> str | None:
+    """A proposal for `5min` and `1h30m`."""
+    digits, unit = re.fullmatch(r"([0-9]*)(.*)", value, re.DOTALL).groups()  # type: ignore[union-attr]
+    known = next((u for u, word in _UNITS if len(unit) > 1 and f"{word}s".startswith(unit.lower())), None)
+    if known is not None or unit.lower() in ("hr", "hrs"):
+        return f"did you mean `{digits}{known or 'h'}`?"
+    parts = re.findall(r"([0-9]{1,9})([dhms])", value.lower())
+    if "".join(count + name for count, name in parts) != value.lower():
+        return None
+    smallest = min((name for _, name in parts), key=_SECONDS.__getitem__)
+    total = sum(int(count) * _SECONDS[name] for count, name in parts) // _SECONDS[smallest]
+    return f"a duration has one unit: write {total}{smallest}"

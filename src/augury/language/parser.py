@@ -5,8 +5,10 @@ In: a text. Out: the statements that could be read, the comments, and a diagnost
 
 from __future__ import annotations
 
+import bisect
+import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,11 +18,11 @@ from lark import Lark, Token, UnexpectedToken
 from lark.lexer import Lexer
 
 from augury import limits
-from augury.diagnostics import Findings, Span
+from augury.diagnostics import Diagnostic, Findings, Span
 from augury.language import syntax as s
 from augury.language.builder import Callbacks, Misuse
 from augury.language.explain_syntax import syntax_error
-from augury.language.lexer import CONTEXTUAL, RESERVED, Lexed, lex
+from augury.language.lexer import CONTEXTUAL, RESERVED, Lexed, lex, unquote
 from augury.language.statements import Builder
 
 _STARTERS = frozenset({"CREATE", "DEFINE", "SET", "TRIGGER"})
@@ -48,6 +50,8 @@ class Parsed:
 
     program: s.Program
     comments: tuple[s.Comment, ...]
+    unread_names: frozenset[str] = frozenset()
+    """The names, without regard to case, in statements that could not be read: one of them may declare it."""
 
 
 _lock = threading.Lock()
@@ -92,9 +96,13 @@ def parse(text: str, findings: Findings) -> Parsed:
         return Parsed(s.Program(()), ())
     lexed = lex(text, findings)
     statements: list[s.Statement] = []
-    for tokens, end in _statements(lexed, len(text)):
-        statements.extend(_parse_statement(tokens, end, findings))
-    return Parsed(s.Program(tuple(statements)), lexed.comments)
+    unread: set[str] = set()
+    for piece in _pieces(lexed):
+        found = list(_parse_piece(piece, findings))
+        statements += found
+        if not found:
+            unread.update(unquote(token.value).casefold() for token in piece.tokens if token.type == "NAME")
+    return Parsed(s.Program(tuple(statements)), lexed.comments, frozenset(unread))
 
 
 def parse_match(text: str, findings: Findings) -> s.MatchExpression | None:
@@ -123,55 +131,80 @@ def _parse_alone(start: str, text: str, findings: Findings) -> Any:
     return None
 
 
-def _statements(lexed: Lexed, length: int) -> Iterator[tuple[Sequence[Token], int | None]]:
-    """The tokens of each statement, with the place of its `;`, or None if the text ends without one."""
-    start = 0
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The tokens before one `;`, the place of that `;` if there is one, and where a token could not be read."""
+
+    tokens: Sequence[Token]
+    end: int | None
+    unread: Sequence[int]
+
+
+def _pieces(lexed: Lexed) -> Iterator[_Piece]:
+    start, begin = 0, 0
     for i, token in enumerate(lexed.tokens):
         if token.type == "SEMI":
+            end = token.start_pos or 0
             if i > start:
-                yield lexed.tokens[start:i], token.start_pos
-            start = i + 1
+                yield _Piece(lexed.tokens[start:i], end, _between(lexed.unread, begin, end))
+            start, begin = i + 1, end
     if start < len(lexed.tokens):
-        yield lexed.tokens[start:], None
+        yield _Piece(lexed.tokens[start:], None, _between(lexed.unread, begin, math.inf))
 
 
-def _parse_statement(tokens: Sequence[Token], end: int | None, findings: Findings) -> Iterable[s.Statement]:
-    """Read one statement; where a `;` was forgotten, go on at the next statement."""
-    stop = tokens[-1].end_pos or 0
+def _between(places: Sequence[int], start: int, end: float) -> Sequence[int]:
+    return places[bisect.bisect_left(places, start) : bisect.bisect_left(places, end)]
+
+
+def _parse_piece(piece: _Piece, findings: Findings) -> Iterator[s.Statement]:
+    """Read a statement; where a `;` was forgotten, go on at the next one."""
+    tokens = piece.tokens
+    while tokens:
+        stop = tokens[-1].end_pos or 0
+        try:
+            statement = _run("statement", tokens)
+        except UnexpectedToken as error:
+            restart = _next_statement(error, tokens)
+            before = tokens[:restart]
+            whole = None if restart is None else _whole_statement(before)
+            if whole is not None:
+                after = before[-1].end_pos or 0
+                findings.error(
+                    "E114", "a `;` is missing between two statements", Span(after, after), "expected `;` here"
+                )
+                if isinstance(whole, Diagnostic):
+                    findings.add(whole)
+                elif not piece.unread:
+                    yield whole
+            elif not _follows_from_unread(error, piece.unread):
+                findings.add(syntax_error(error, tokens, stop))
+            tokens = () if restart is None else tokens[restart:]
+        except Misuse as error:
+            findings.add(error.diagnostic)
+            return
+        else:
+            if piece.end is None:
+                findings.error("E114", "the last statement has no `;`", Span(stop, stop), "expected `;` here")
+            if not piece.unread:  # a statement that lacks a part would only bring about mistakes that are none
+                yield statement
+            return
+
+
+def _whole_statement(tokens: Sequence[Token]) -> s.Statement | Diagnostic | None:
+    """The statement that these tokens are, or what is wrong with it; None if they are not one."""
     try:
-        node = _run("statement", tokens)
-    except UnexpectedToken as error:
-        restart = _next_statement(error, tokens)
-        if restart is None:
-            findings.add(syntax_error(error, tokens, stop))
-            return []
-        before, after = tokens[:restart], tokens[restart:]
-        span = Span(tokens[restart - 1].end_pos or 0, tokens[restart - 1].end_pos or 0)
-        missing = len(before) > 1 and _is_complete(before)
-        if missing:
-            findings.error("E114", "a `;` is missing between two statements", span, "expected `;` here")
-            return [
-                *_parse_statement(before, None if end is None else span.end, findings),
-                *_parse_statement(after, end, findings),
-            ]
-        findings.add(syntax_error(error, tokens, stop))
-        return _parse_statement(after, end, findings)
-    except Misuse as error:
-        findings.add(error.diagnostic)
-        return []
-    if end is None:
-        findings.error("E114", "the last statement has no `;`", Span(stop, stop), "expected `;` here")
-    return [node]
-
-
-def _is_complete(tokens: Sequence[Token]) -> bool:
-    try:
-        _run("statement", tokens)
+        return cast("s.Statement", _run("statement", tokens))
     except UnexpectedToken:
-        return False
-    except Misuse:
-        return True
-    return True
+        return None
+    except Misuse as error:
+        return error.diagnostic
+
+
+def _follows_from_unread(error: UnexpectedToken, unread: Sequence[int]) -> bool:
+    """Whether something before the surprise could not be read, and has been reported: likely its cause."""
+    if error.token.type == "$END":
+        return bool(unread)
+    return any(at < (error.token.start_pos or 0) for at in unread)
 
 
 def _next_statement(error: UnexpectedToken, tokens: Sequence[Token]) -> int | None:

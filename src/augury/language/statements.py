@@ -53,9 +53,9 @@ class Builder(ExpressionBuilder):
             raise refuse(
                 "E111",
                 f"a lifespan is a duration or -1, not -{parts[1].value}",
-                span,
-                "",
-                "LIFESPAN (-1) means for ever",
+                Span(parts[0].start_pos or 0, parts[1].end_pos or 0),
+                "neither",
+                "write e.g. LIFESPAN (5d); LIFESPAN (-1) means for ever",
             )
         return s.Forever(span)
 
@@ -108,10 +108,10 @@ class Builder(ExpressionBuilder):
         if occurring_at is None:
             raise refuse(
                 "E106",
-                "a SELECT class says when its events occur",
-                Span(sql_span.end - 1, sql_span.end),
-                "no OCCURRING AT before the end of the statement",
-                "add e.g. OCCURRING AT tab.occTime after the SELECT, before any ON",
+                "nothing says when the events of this SELECT occur",
+                Span(sql_span.end, sql_span.end),
+                "expected OCCURRING AT before the end of the statement",
+                "write e.g. OCCURRING AT occTime after the SELECT and before any ON",
             )
         return s.SelectSource(str(sql.value), occurring_at, sql_span, span)
 
@@ -172,8 +172,6 @@ class Builder(ExpressionBuilder):
         for item in items:
             if isinstance(item, s.OnStatement):
                 statements.append(item)
-            elif not statements:
-                raise refuse("E105", "an action needs a condition", item.span, "", "write ON condition DO action(…)")
             else:
                 last = statements[-1]
                 statements[-1] = s.OnStatement(last.condition, (*last.actions, item), last.span.to(item.span))
@@ -194,7 +192,17 @@ class Builder(ExpressionBuilder):
 
     def set_statement(self, span: Span, *parts: Any) -> s.SetStatement:
         *words, value = parts
-        return s.SetStatement(tuple(words), value, span)
+        # No user chooses the name of a setting: it is a keyword, if one that only the analysis knows.
+        return s.SetStatement(tuple(s.Ident(word.text.upper(), word.span) for word in words), value, span)
+
+    def set_without_value(self, _span: Span, setting: s.Ident, other: Token) -> s.SetStatement:
+        raise refuse(
+            "E105",
+            f"`{unquote(other.value)}` is not a value of `{setting.text.upper()}`",
+            Span(other.start_pos or 0, other.end_pos or 0),
+            "expected a duration, a number, a string, ON or OFF",
+            "write e.g. SET CHRONON 15m; SET ARCHIVE ON; SET HISTORY RETAIN 30d;",
+        )
 
     def definition(
         self, span: Span, name: s.Ident, parameters: Part | None, _eq: Token, expression: s.MatchExpression
@@ -250,8 +258,8 @@ class Builder(ExpressionBuilder):
             raise refuse(
                 "E112",
                 f"the rule `{name.text}` does nothing",
-                span,
-                "",
+                name.span,
+                "neither ACTION nor ALTERNATIVEACTION",
                 "give it an ACTION or an ALTERNATIVEACTION",
             )
         return s.Rule(
@@ -300,7 +308,7 @@ class Builder(ExpressionBuilder):
                 "E113",
                 f"the trigger `{name.text}` has nothing to wait for",
                 name.span,
-                "",
+                "neither TRIGGEREVENT nor COMPOSITEEVENT",
                 "give it a TRIGGEREVENT or a COMPOSITEEVENT",
             )
         return s.Trigger(name, parameters.value, events.value if events else (), composite, structure, returns, span)
@@ -312,15 +320,17 @@ def _clauses(parts: Sequence[Part]) -> s.Clauses:
     for part in parts:
         if part.kind in seen:
             before = Mark(seen[part.kind].span, "first given here")
-            raise Misuse(Diagnostic("E104", f"{part.kind} is given twice", Mark(part.span, "again"), (before,)))
+            again = Mark(part.span, "again here")
+            helps = ("leave one of them out",)
+            raise Misuse(Diagnostic("E104", f"{part.kind} is given twice", again, (before,), helps))
         late = next((k for k in seen if CLAUSE_ORDER.index(k) > CLAUSE_ORDER.index(part.kind)), None)
         if late is not None:
             raise Misuse(
                 Diagnostic(
                     "E104",
-                    f"{part.kind} comes before {late}",
+                    f"{part.kind} has to come before {late}",
                     Mark(part.span, "too late"),
-                    (Mark(seen[late].span, "has to come after it"),),
+                    (Mark(seen[late].span, f"put {part.kind} before this"),),
                     ("the order is " + ", ".join(CLAUSE_ORDER),),
                 )
             )

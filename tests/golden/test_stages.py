@@ -1,0 +1,51 @@
+"""Every stage of every example, as text: `make accept` rewrites the goldens, and the diff is the review."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from augury.algebra.dump import dump_program
+from augury.api import check
+from augury.language.dump import dump_syntax
+
+ROOT = Path(__file__).parents[2]
+STAGES = Path(__file__).parent / "stages"
+PROGRAMS = sorted(p for p in (ROOT / "examples").rglob("*.bicepl") if p.name != "mistakes.bicepl")
+SYNTAX = {"card.bicepl", "raghavan_sample_trigger.bicepl"}
+
+
+def compare(golden: Path, text: str) -> None:
+    if os.environ.get("AUGURY_ACCEPT"):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(text + "\n", "utf-8")
+    assert golden.read_text("utf-8") == text + "\n", f"{golden.name} differs; `make accept` rewrites it"
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda p: p.stem)
+def test_the_algebra_of_an_example(path: Path) -> None:
+    checked = check(path.read_text("utf-8"), path.name)
+    assert checked.program is not None, checked.rendered()
+    compare(STAGES / f"{path.stem}.algebra.txt", dump_program(checked.program))
+
+
+@pytest.mark.parametrize("path", [p for p in PROGRAMS if p.name in SYNTAX], ids=lambda p: p.stem)
+def test_the_syntax_of_an_example(path: Path) -> None:
+    checked = check(path.read_text("utf-8"), path.name)
+    compare(STAGES / f"{path.stem}.syntax.txt", dump_syntax(checked.syntax))
+
+
+def test_there_are_examples_of_all_three_papers() -> None:
+    stems = {p.stem.split("_")[0] for p in PROGRAMS}
+    assert {"ode", "raghavan", "bicepl", "card"} <= stems
+
+
+def test_only_the_warnings_that_the_papers_bring_about() -> None:
+    warned = {}
+    for path in PROGRAMS:
+        checked = check(path.read_text("utf-8"), path.name)
+        if checked.diagnostics:
+            warned[path.stem] = [d.code for d in checked.diagnostics]
+    assert warned == {"ode_airport": ["W302"], "ode_operators": ["W301"]}
