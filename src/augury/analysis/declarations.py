@@ -5,12 +5,13 @@ In: statements. Out: tables by name; every duplicate, unknown type and bad key i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TypeVar
 
 from augury.clock import duration_us
-from augury.diagnostics import Findings, Mark, closest
+from augury.diagnostics import Findings, Mark
 from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, Attribute, ClassKind, EventClass, key_of
 from augury.language import syntax as s
 from augury.types import NULL, TYPE_NAMES, BadTypeParameters, Type, assignable, parse_type
@@ -25,6 +26,24 @@ _FOREIGN_TYPES = {
     **dict.fromkeys(("INT64", "SERIAL", "UNSIGNED"), "BIGINT"),
 }
 """Types of other languages, and what to take for them here."""
+_NAMES_SHOWN = 20
+
+
+class Names(Collection[str]):
+    """The names of things, looked at only when asked for: most lists of what there is are never read."""
+
+    def __init__(self, things: Collection[Attribute | EventClass | s.Rule | s.Definition]) -> None:
+        """Hold the things."""
+        self._things = things
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def __iter__(self) -> Iterator[str]:
+        return (thing.name.text if isinstance(thing.name, s.Ident) else thing.name for thing in self._things)
+
+    def __contains__(self, name: object) -> bool:
+        return any(found == name for found in self)
 
 
 @dataclass(slots=True)
@@ -85,7 +104,7 @@ def declare(program: s.Program, findings: Findings) -> Declarations:
 def unknown(
     what: str,
     name: s.Ident,
-    known: Iterable[str],
+    known: Collection[str],
     code: str,
     findings: Findings,
     *,
@@ -93,8 +112,8 @@ def unknown(
     extra: str = "",
 ) -> None:
     """Report a name that nothing has, with the nearest one that something has."""
-    names = list(known)
-    helps = [f"did you mean `{meant}`?"] if (meant := closest(name.text, names)) is not None else [listed(names)]
+    meant = findings.closest(name.text, known)
+    helps = [f"did you mean `{meant}`?" if meant is not None else listed(known)]
     findings.error(
         code,
         f"there is no {what} `{name.text}`",
@@ -104,19 +123,25 @@ def unknown(
     )
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Collection[str]) -> str:
     """Which names there are, unless they are too many to help."""
+    if not 1 <= len(names) <= 12:
+        return ""
     quoted = [f"`{name}`" for name in names]
-    if len(quoted) == 1:
-        return f"there is only {quoted[0]}"
-    return f"there are {', '.join(quoted[:-1])} and {quoted[-1]}" if 1 < len(quoted) <= 12 else ""
+    return f"there are {', '.join(quoted[:-1])} and {quoted[-1]}" if len(quoted) > 1 else f"there is only {quoted[0]}"
+
+
+def enumerated(names: Collection[str], between: str = ", ") -> str:
+    """Names one after the other; of very many only the first, or messages would be longer than programs."""
+    shown = between.join(islice(names, _NAMES_SHOWN))
+    return shown if len(names) <= _NAMES_SHOWN else f"{shown}{between}… ({len(names) - _NAMES_SHOWN:,} more)"
 
 
 def unknown_attribute(event_class: EventClass, name: s.Ident, findings: Findings, *, extra: str = "") -> None:
     """Report an attribute that a class lacks."""
-    names = [a.name for a in event_class.attributes]
-    has = f"`{event_class.name}` has {', '.join(names) or 'no attributes but occTime and detTime'}"
-    meant = closest(name.text, [*names, *TIME_ATTRIBUTES])
+    names = Names(event_class.attributes)
+    has = f"`{event_class.name}` has {enumerated(names) or 'no attributes but occTime and detTime'}"
+    meant = findings.closest(name.text, chain(names, TIME_ATTRIBUTES))
     findings.error(
         "E203",
         f"event class `{event_class.name}` has no attribute `{name.text}`",
@@ -130,7 +155,7 @@ def find_class(name: s.Ident, classes: Mapping[str, EventClass], findings: Findi
     """The class of that name, or a report that there is none."""
     found = classes.get(name.key)
     if found is None:
-        unknown("event class", name, [c.name for c in classes.values()], "E200", findings)
+        unknown("event class", name, Names(classes.values()), "E200", findings)
     return found
 
 
@@ -145,7 +170,7 @@ def resolve_type(ref: s.TypeRef, findings: Findings) -> Type:
         findings.error("E204", str(error), ref.span, "these parameters do not fit", helps=helps)
         return NULL
     if found is None:
-        meant = _FOREIGN_TYPES.get(word) or closest(word, TYPE_NAMES)
+        meant = _FOREIGN_TYPES.get(word) or findings.closest(word, TYPE_NAMES)
         helps = [f"did you mean `{meant}`?"] if meant else ["`augury explain E204` lists the types"]
         findings.error("E204", f"there is no type `{ref.name.text}`", ref.name.span, "unknown type", helps=helps)
         return NULL
@@ -219,11 +244,11 @@ def _event_class(statement: s.EventClassStatement, findings: Findings) -> EventC
             kind, mutable = ClassKind.COMPLEX, True
     attributes = _attributes(statement.attributes, "attribute", findings)
     by_key = {key_of(a.name): a for a in attributes}
-    key: list[str] = []
+    key: dict[str, str] = {}
     for part in statement.key:
         if part.key not in by_key:
-            has = ", ".join(a.name for a in attributes) or "no attributes"
-            meant = closest(part.text, [a.name for a in attributes])
+            has = enumerated(Names(attributes)) or "no attributes"
+            meant = findings.closest(part.text, Names(attributes))
             findings.error(
                 "E205",
                 f"the key of `{name.text}` names `{part.text}`, which is not among its attributes",
@@ -231,12 +256,13 @@ def _event_class(statement: s.EventClassStatement, findings: Findings) -> EventC
                 "not an attribute",
                 helps=[f"did you mean `{meant}`?" if meant else f"`{name.text}` has {has}"],
             )
-        elif by_key[part.key].name in key:
+        elif part.key in key:
             message = f"the key of `{name.text}` names `{part.text}` twice"
             findings.error("E226", message, part.span, "again here", helps=["leave it out"])
         else:
-            key.append(by_key[part.key].name)
-    return EventClass(name.text, kind, mutable, attributes, tuple(key), lifespan_us(statement.lifespan), name.span)
+            key[part.key] = by_key[part.key].name
+    names, microseconds = tuple(key.values()), lifespan_us(statement.lifespan)
+    return EventClass(name.text, kind, mutable, attributes, names, microseconds, name.span)
 
 
 def lifespan_us(lifespan: s.Lifespan | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from augury.algebra import composite as c
@@ -11,7 +11,7 @@ from augury.algebra.operators import FUNCTIONS, castable
 from augury.algebra.scalar import Field, Scalar, dump
 from augury.analysis import composite
 from augury.analysis.composite import bound_variables, graph_keys, lower_composite
-from augury.analysis.declarations import Declarations, find_class, fits, listed, unknown
+from augury.analysis.declarations import Declarations, Names, enumerated, find_class, fits, listed, unknown
 from augury.analysis.match import lower_match
 from augury.analysis.references import VariableTable
 from augury.analysis.scalars import Scope, lower_condition, lower_scalar
@@ -19,7 +19,7 @@ from augury.analysis.scopes import constituent_scope
 from augury.analysis.variables import bind_variables, bound_at_the_top, constituent_classes, warn_of_other_values
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark, Span
-from augury.event import Attribute, EventClass, key_of
+from augury.event import TIME_ATTRIBUTES, Attribute, EventClass, key_of
 from augury.language import syntax as s
 from augury.types import (
     BIGINT,
@@ -47,7 +47,7 @@ class Bound:
     """
 
     variables: Mapping[str, tuple[str, Type]]
-    hidden: tuple[str, ...]
+    hidden: Collection[str]
     classes: Mapping[str, EventClass]
 
     def scope(self, place: str, findings: Findings) -> Scope:
@@ -62,7 +62,7 @@ def _bound(
     there: frozenset[str],
 ) -> Bound:
     classes = {key: cls for key, cls in used.items() if cls.name in there}
-    hidden = (*(key for key in table.first if key not in variables), *(key for key in used if key not in classes))
+    hidden = {*(key for key in table.first if key not in variables), *(key for key in used if key not in classes)}
     return Bound(variables, hidden, classes)
 
 
@@ -202,7 +202,7 @@ def _over(
             f"OVER leaves out `{missing[0]}`, which the expression names",
             names[0].span.to(names[-1].span),
             "the history is only these",
-            helps=[f"add it: OVER ({', '.join([*(cls.name for cls in found.values()), *missing])})"],
+            helps=[f"add it: OVER ({enumerated([*(cls.name for cls in found.values()), *missing])})"],
         )
     return tuple(cls.name for cls in found.values())
 
@@ -367,8 +367,8 @@ def check_fit(attribute: Attribute, value: Scalar | e.Aggregate, span: Span, fin
 
 
 def _is_target(name: s.Ident, target: EventClass, taken: Mapping[str, tuple[Span, object]], findings: Findings) -> bool:
-    if all(key_of(attribute.name) != name.key for attribute in target.attributes):
-        names = [at.name for at in target.attributes]
+    if name.key in TIME_ATTRIBUTES or target.attribute(name.text) is None:
+        names = Names(target.attributes)
         extra = "" if names else f"`{target.name}` has no attributes: declare it there"
         what = f"attribute of `{target.name}` called"
         unknown(what, name, names, "E230", findings, label="unknown attribute", extra=extra)
@@ -391,8 +391,8 @@ def _given_twice(name: s.Ident, before: Span, findings: Findings) -> None:
 
 
 def _warn_of_null(attribute: Attribute, target: EventClass, bound: Bound, findings: Findings) -> None:
-    owners = [cls.name for cls in bound.classes.values() if cls.attribute(attribute.name) is not None]
-    example = f"{owners[0]}.{attribute.name}" if owners else "expression"
+    owner = next((cls.name for cls in bound.classes.values() if cls.attribute(attribute.name) is not None), None)
+    example = f"{owner}.{attribute.name}" if owner else "expression"
     hidden = key_of(attribute.name) in bound.hidden
     findings.warning(
         "W304",

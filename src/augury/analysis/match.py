@@ -6,7 +6,7 @@ variables are bound is decided afterwards, in `variables`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -103,12 +103,14 @@ class _Lowering:
         self.classes: dict[str, EventClass] = {}
         self.taken: dict[str, int] = {}
         self.used: set[str] = set()
+        self.equated: dict[str, tuple[int, ...]] = {}
+        self.following = 0
         self.refused: set[Span] = set()
         self.nodes = 0
 
     def closed(self, expression: s.MatchExpression, names: _Names, depth: int) -> a.Expression | None:
         """An expression with an EXISTS around it for every name that is given by `=` and not quantified."""
-        implicit = _unquantified(expression, frozenset(names.bound))
+        implicit = _given_by_equals(expression, frozenset(names.bound), self._equated)
         uniques = [(ident, self._unique(ident.text)) for ident in implicit]
         for ident, unique in uniques:
             names = names.with_bound(ident.key, _Correlation(unique))
@@ -207,6 +209,18 @@ class _Lowering:
                 helps=[f"write `E = {variable.text}` where it is to be that event, or leave the EXISTS out"],
             )
         return a.Exists(unique, lowered, span)
+
+    def _equated(self, key: str) -> tuple[int, ...]:
+        """Which arguments of a definition are correlation variables that its body gives by `=`."""
+        if key not in self.equated:
+            self.equated[key] = ()  # what stands in a circle is refused elsewhere
+            definition = self.tables.definitions.get(key)
+            self.following += 1
+            if definition is not None and self.following <= limits.NESTING_MAX:  # deeper ones are refused anyway
+                given = {name.key for name in _given_by_equals(definition.expression, frozenset(), self._equated)}
+                self.equated[key] = tuple(i for i, p in enumerate(definition.parameters) if p.key in given)
+            self.following -= 1
+        return self.equated[key]
 
     def _unique(self, name: str) -> str:
         key = name.casefold()
@@ -356,8 +370,10 @@ class _Lowering:
         return name.casefold(), name
 
 
-def _unquantified(expression: s.MatchExpression, bound: frozenset[str]) -> list[s.Ident]:
-    """The names given by `=` with no EXISTS of their own around them, in order, each once."""
+def _given_by_equals(
+    expression: s.MatchExpression, bound: frozenset[str], equated: Callable[[str], tuple[int, ...]]
+) -> list[s.Ident]:
+    """The names given by `=`, here or in a definition they are handed to, that no EXISTS binds; in order, each once."""
     found: dict[str, s.Ident] = {}
     stack: list[tuple[s.Argument, frozenset[str]]] = [(expression, bound)]
     while stack:
@@ -373,8 +389,16 @@ def _unquantified(expression: s.MatchExpression, bound: frozenset[str]) -> list[
                 stack.extend((operand, inner) for operand in reversed(operands))
             case s.Nth(operand=operand):
                 stack.append((operand, inner))
-            case s.EventRef(arguments=arguments):
-                stack.extend((argument, inner) for argument in reversed(arguments or ()))
+            case s.EventRef(name=name, arguments=arguments):
+                given = arguments or ()
+                stack.extend((argument, inner) for argument in reversed(given))
+                for argument in [given[i] for i in equated(name.key) if i < len(given)] if given else []:
+                    if (
+                        isinstance(argument, s.EventRef)
+                        and argument.arguments is None
+                        and argument.name.key not in inner
+                    ):
+                        found.setdefault(argument.name.key, argument.name)
             case s.Wildcard() | s.Literal() | s.TypedLiteral():
                 pass
             case _:

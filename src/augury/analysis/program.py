@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from zoneinfo import ZoneInfo, available_timezones
 
 from augury.algebra import program as a
 from augury.analysis import derivations, rules
-from augury.analysis.declarations import Declarations, declare, find_class, unknown
+from augury.analysis.declarations import Declarations, Names, declare, enumerated, find_class, unknown
 from augury.analysis.match import check_definition
 from augury.analysis.strata import stratify
 from augury.clock import duration_us
-from augury.diagnostics import Findings, Mark, closest
+from augury.diagnostics import Findings, Mark
 from augury.event import TIME_ATTRIBUTES, ClassKind, EventClass, key_of
 from augury.language import syntax as s
 
@@ -99,14 +100,14 @@ def _with_lifespans(
 
 def _report_cycle(cycle: tuple[str, ...], tables: Declarations, findings: Findings) -> None:
     classes = [tables.classes[key] for key in cycle]
-    path = " → ".join(cls.name for cls in (*classes, classes[0]))
+    path = enumerated(Names((*classes, classes[0])), " → ")
     alone = f"`{classes[0].name}` is derived from itself"
     findings.error(
         "E300",
         alone if len(classes) == 1 else f"classes are derived in a circle: {path}",
         classes[0].span,
         "this needs its own events" if len(classes) == 1 else "derived from itself",
-        others=[Mark(cls.span, "by way of this one") for cls in classes[1:]],
+        others=[Mark(cls.span, "by way of this one") for cls in classes[1:10]],
         helps=[
             "a class is made from others; repeat something with relative+(E)"
             if len(classes) == 1
@@ -136,7 +137,7 @@ def _schedule(statement: s.ClockClass, findings: Findings) -> a.Derivation | Non
     if statement.zone is not None:
         zone = str(statement.zone.value)
         if not _is_zone(zone):
-            meant = closest(zone, available_timezones())
+            meant = findings.closest(zone, _zones())
             findings.error(
                 "E234",
                 f"there is no time zone `{zone}`",
@@ -146,6 +147,12 @@ def _schedule(statement: s.ClockClass, findings: Findings) -> a.Derivation | Non
             )
             return None
     return a.Cron(pattern, zone)
+
+
+@cache
+def _zones() -> tuple[str, ...]:
+    """All time zones; finding them takes a walk over many files."""
+    return tuple(sorted(available_timezones()))
 
 
 def _cron_problem(pattern: str) -> str | None:
@@ -230,11 +237,7 @@ def _source(source: s.SourceStatement, tables: Declarations, findings: Findings)
         attribute = event_class.attribute(name.text)
         target = "event_id" if name.key == "event_id" else None if attribute is None else attribute.name
         if target is None:
-            known = [
-                *(at.name for at in event_class.attributes),
-                *sorted(set(TIME_ATTRIBUTES.values())),
-                "event_id",
-            ]
+            known = [*Names(event_class.attributes), *sorted(set(TIME_ATTRIBUTES.values())), "event_id"]
             what = f"attribute of `{event_class.name}` called"
             unknown(what, name, known, "E224", findings, label="unknown attribute")
         elif target in columns:

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from augury.algebra.expression import Anything, Binding, Primitive, Variable
 from augury.algebra.scalar import Constant, Scalar, dump
-from augury.analysis.declarations import fits
+from augury.analysis.declarations import Names, enumerated, fits
 from augury.analysis.scalars import literal_constant, lower_condition, typed_constant
 from augury.analysis.scopes import mask_scope
 from augury.diagnostics import Findings, Mark, Span
@@ -78,9 +78,9 @@ def _bindings(
 ) -> tuple[Binding, ...]:
     expected = event_class.attributes
     if len(arguments) != len(expected):
-        names = ", ".join(a.name for a in expected)
-        shown = [_written(argument) for argument in arguments][: len(expected)]
-        pattern = ", ".join([*shown, *("_" for _ in expected[len(shown) :])])
+        names = enumerated(Names(expected))
+        shown = [_written(argument) for argument in arguments[: len(expected)]]
+        pattern = enumerated([*shown, *("_" for _ in expected[len(shown) :])])
         why = "`_` is for an attribute that does not matter: " if len(shown) < len(expected) else ""
         findings.error(
             "E206",
@@ -132,7 +132,7 @@ def _constant(literal: s.Literal | s.TypedLiteral, attribute: Attribute, span: S
     if isinstance(literal, s.TypedLiteral):
         constant = typed_constant(literal, findings)
     else:
-        constant = literal_constant(literal, attribute.type)
+        constant = literal_constant(literal, findings, attribute.type)
     if constant is None:
         return Anything()
     if not fits(constant.type, attribute.type):

@@ -9,7 +9,7 @@ from augury.algebra import rule as a
 from augury.algebra.operators import castable
 from augury.algebra.scalar import Scalar, dump
 from augury.analysis.composite import constituent_classes
-from augury.analysis.declarations import Declarations, find_class, fits, resolve_type, unknown
+from augury.analysis.declarations import Declarations, Names, enumerated, find_class, fits, resolve_type, unknown
 from augury.analysis.derivations import composite_plan
 from augury.analysis.references import counted, quoted
 from augury.analysis.scalars import Scope, lower_condition, lower_scalar
@@ -109,7 +109,7 @@ def _deed(call: s.ActionCall, scope: Scope, tables: Declarations, findings: Find
         return None
     wanted = event_class.attributes
     if len(call.arguments) != len(wanted):
-        names = ", ".join(at.name for at in wanted)
+        names = enumerated(Names(wanted))
         findings.error(
             "E223",
             f"`{event_class.name}` has {counted(len(wanted), 'attribute')}, "
@@ -241,7 +241,7 @@ def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: F
         return None
     wanted = tables.parameters[call.name.key]
     if len(call.arguments) != len(wanted):
-        names = ", ".join(p.name for p in wanted)
+        names = enumerated(Names(wanted))
         findings.error(
             "E218",
             f"rule `{rule.name.text}` takes {counted(len(wanted), 'argument')}, not {len(call.arguments)}",
@@ -260,7 +260,7 @@ def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: F
 
 def _unknown_rule(name: s.Ident, tables: Declarations, findings: Findings) -> None:
     extra = "" if tables.rules else f"declare it: RULE {name.text} (…) ACTION …"
-    unknown("rule", name, [rule.name.text for rule in tables.rules.values()], "E217", findings, extra=extra)
+    unknown("rule", name, Names(tables.rules.values()), "E217", findings, extra=extra)
 
 
 def group_table(tables: Declarations) -> Mapping[str, tuple[str, ...]]:

@@ -77,14 +77,17 @@ def lower_condition(expression: s.Scalar, scope: Scope, findings: Findings) -> a
     return lowered
 
 
-def literal_constant(literal: s.Literal, beside: Type | None = None) -> a.Constant | None:
-    """A constant as written; a string beside a time is read as one. None where it is too long for any type."""
+def literal_constant(literal: s.Literal, findings: Findings, beside: Type | None = None) -> a.Constant | None:
+    """A constant as written; a string beside a time is read as one."""
     if isinstance(literal.value, str) and isinstance(beside, Timestamp | Date):
         read = _read_time(literal.value, beside)
         if read is not None:
             return a.Constant(read, beside, literal.span)
     found = a.literal(literal.value, literal.span)
-    return None if isinstance(found, TypeProblem) else found
+    if isinstance(found, TypeProblem):
+        findings.error("E209", found.message, literal.span, "too long")
+        return None
+    return found
 
 
 def typed_constant(literal: s.TypedLiteral, findings: Findings) -> a.Constant | None:
@@ -94,7 +97,7 @@ def typed_constant(literal: s.TypedLiteral, findings: Findings) -> a.Constant | 
     except ValueError:
         wanted = None
     if not isinstance(wanted, Timestamp | Date):
-        meant = closest(literal.type_name.text, ["TIMESTAMP", "DATE"])
+        meant = findings.closest(literal.type_name.text, ["TIMESTAMP", "DATE"])
         cast = f"write CAST('{literal.text}' AS {wanted})"
         findings.error(
             "E204",
@@ -294,7 +297,7 @@ class _Lowering:
     def _unknown_function(self, expression: s.Call) -> None:
         name = expression.function.text
         known = [*FUNCTIONS, "PREV"] + (["LATE"] if self.scope.timing else [])
-        meant = closest(name, known)
+        meant = self.findings.closest(name, known)
         if name.upper() in ("COUNT", "SUM", "MIN", "MAX", "AVG"):
             helps = ["aggregates stand in COLLECT and in SELECT only; of several values take LEAST or GREATEST"]
         elif name.upper() in a.TimingPrimitive.__members__:

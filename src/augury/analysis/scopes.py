@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from augury.algebra import scalar as a
-from augury.analysis.declarations import listed, unknown_attribute
+from augury.analysis.declarations import Names, enumerated, listed, unknown_attribute
 from augury.analysis.scalars import Scope
-from augury.diagnostics import Findings, closest
+from augury.diagnostics import Findings
 from augury.event import Attribute, EventClass, key_of
 from augury.language import syntax as s
 from augury.types import Type
@@ -44,7 +44,7 @@ def constituent_scope(
     variables: Mapping[str, tuple[str, Type]],
     classes: Mapping[str, EventClass],
     findings: Findings,
-    hidden: Sequence[str] = (),
+    hidden: Collection[str] = (),
     *,
     now: bool = False,
 ) -> Scope:
@@ -57,17 +57,17 @@ def constituent_scope(
         if found is not None:
             return a.Field("", found[0], found[1], name.span)
         helps = []
-        owners = [c.name for c in classes.values() if c.attribute(name.name.text) is not None]
+        owner = next((c.name for c in classes.values() if c.attribute(name.name.text) is not None), None)
         if name.name.key in hidden:
             helps.append(f"`{name.name.text}` stands under a negation only, so it has no value here")
-        elif owners:
-            helps.append(f"did you mean `{owners[0]}.{name.name.text}`?")
-        elif (meant := closest(name.name.text, [spelling for spelling, _ in variables.values()])) is not None:
+        elif owner is not None:
+            helps.append(f"did you mean `{owner}.{name.name.text}`?")
+        elif (meant := findings.closest(name.name.text, (spelling for spelling, _ in variables.values()))) is not None:
             helps.append(f"did you mean `{meant}`?")
         elif variables:
             helps.append(listed([spelling for spelling, _ in variables.values()]))
-        elif (owner := next((c for c in classes.values() if c.attributes), None)) is not None:
-            helps.append(f"name an attribute of a class: {owner.name}.{owner.attributes[0].name}")
+        elif (example := next((c for c in classes.values() if c.attributes), None)) is not None:
+            helps.append(f"name an attribute of a class: {example.name}.{example.attributes[0].name}")
         findings.error(
             "E214",
             f"there is no variable `{name.name.text}` in {place}",
@@ -84,7 +84,7 @@ def _constituent(
     qualifier: s.Ident,
     name: s.Name,
     classes: Mapping[str, EventClass],
-    hidden: Sequence[str],
+    hidden: Collection[str],
     findings: Findings,
 ) -> a.Scalar | None:
     event_class = classes.get(qualifier.key)
@@ -98,8 +98,8 @@ def _constituent(
         )
         return None
     if event_class is None:
-        meant = closest(qualifier.text, [c.name for c in classes.values()])
-        named = ", ".join(c.name for c in classes.values())
+        meant = findings.closest(qualifier.text, Names(classes.values()))
+        named = enumerated(Names(classes.values()))
         findings.error(
             "E214",
             f"`{qualifier.text}` is not a class of this expression" if named else "no class can be named here",
@@ -148,7 +148,7 @@ def condition_scope(event_class: EventClass, findings: Findings) -> Scope:
                 helps=[f"write NEW.{text} or OLD.{text}"],
             )
             return None
-        meant = closest(text, [*_TIMING, "NOW", *(attribute.name for attribute in event_class.attributes)])
+        meant = findings.closest(text, [*_TIMING, "NOW", *Names(event_class.attributes)])
         is_attribute = meant is not None and event_class.attribute(meant) is not None
         findings.error(
             "E212",

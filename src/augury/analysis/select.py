@@ -426,7 +426,7 @@ class _Analysis:
             case exp.Predicate() | exp.Connector() | exp.Not() | exp.Boolean():
                 return BOOLEAN
             case exp.Placeholder():
-                return TIMESTAMP
+                return TIMESTAMP if node.name == plans.NOW_PARAMETER else None
             case exp.Cast():
                 sizes = [int(size.name) for size in node.to.expressions if size.name.isdecimal()]
                 return plans.cast_type(node.to.this.value, sizes)

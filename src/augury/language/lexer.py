@@ -224,7 +224,7 @@ def lex(text: str, findings: Findings) -> Lexed:
             continue
         tokens.append(Token(name, value, start_pos=position, end_pos=end))
         position = end
-    return Lexed(tuple(tokens), tuple(comments), tuple(unread))
+    return Lexed(tuple(tokens), tuple(comments), tuple(sorted(unread)))
 
 
 def unquote(value: str) -> str:
