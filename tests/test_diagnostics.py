@@ -252,8 +252,8 @@ def test_a_text_without_statements_has_nothing_wrong() -> None:
 def test_a_tab_and_wide_characters_in_a_program() -> None:
     text = "CREATE CLOCK EVENT CLASS 朝\tEVERY 5m ON\tNEW.時 > 9 DO tell();"
     lines = check(text, "p.bicepl").rendered().split("\n")
-    assert lines[1] == " --> p.bicepl:1:45"
-    assert lines[4].index("^") - len("  | ") == 45
+    assert lines[1] == " --> p.bicepl:1:44"
+    assert lines[4].index("^") - len("  | ") == 44
     assert lines[4].count("^") == 2
 
 

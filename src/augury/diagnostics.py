@@ -214,7 +214,8 @@ def render(diagnostic: Diagnostic, source: Source, *, colour: bool = False) -> s
         start, end = start - 1, start - 1 + mark.span.end - mark.span.start
         if number != shown or not window.shows(start):
             window = _window(source.line(number), start)
-            lines.append(paint("bar", f"{number:>{width}} | ") + window.text.rstrip())
+            shown_text = window.text.rstrip()
+            lines.append(paint("bar", f"{number:>{width}} |") + (f" {shown_text}" if shown_text else ""))
         shown = number
         left, right = window.place(start), window.place(end)
         under = " " * _columns(window.text[:left]) + sign * max(1, _columns(window.text[left:right]))

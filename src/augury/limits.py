@@ -13,6 +13,9 @@ PROGRAM_CHARACTERS_MAX: Final = 10_000_000
 EXPRESSION_NODES_MAX: Final = 10_000
 """Nodes of one event expression after definitions are expanded: definitions of definitions grow exponentially."""
 
+EXPANDED_NODES_MAX: Final = 200_000
+"""Nodes of all event expressions of a program that use definitions: each class has a copy of what it uses."""
+
 ERRORS_SHOWN_MAX: Final = 200
 """Diagnostics drawn for one file in the terminal; JSON has them all."""
 

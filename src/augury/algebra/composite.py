@@ -169,7 +169,7 @@ def walk(expression: Composite) -> Iterator[Composite]:
 
 @dataclass(frozen=True, slots=True)
 class CompositePlan:
-    """A COMPOSITE class: the expression, its context, what keeps graphs apart, the filters, what feeds its attributes."""
+    """A COMPOSITE class: the expression, its context, what keeps graphs apart, filters, what feeds its attributes."""
 
     expression: Composite
     context: Context

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TypeVar
 
+from augury import limits
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark
 from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, Attribute, ClassKind, EventClass, key_of
@@ -32,15 +33,16 @@ _NAMES_SHOWN = 20
 class Names(Collection[str]):
     """The names of things, looked at only when asked for: most lists of what there is are never read."""
 
-    def __init__(self, things: Collection[Attribute | EventClass | s.Rule | s.Definition]) -> None:
+    def __init__(self, *tables: Collection[Attribute | EventClass | s.Rule | s.Definition]) -> None:
         """Hold the things."""
-        self._things = things
+        self._tables = tables
 
     def __len__(self) -> int:
-        return len(self._things)
+        return sum(map(len, self._tables))
 
     def __iter__(self) -> Iterator[str]:
-        return (thing.name.text if isinstance(thing.name, s.Ident) else thing.name for thing in self._things)
+        things = chain.from_iterable(self._tables)
+        return (thing.name.text if isinstance(thing.name, s.Ident) else thing.name for thing in things)
 
     def __contains__(self, name: object) -> bool:
         return any(found == name for found in self)
@@ -59,6 +61,10 @@ class Declarations:
     sources: dict[str, s.SourceStatement] = field(default_factory=dict)
     parameters: dict[str, tuple[Attribute, ...]] = field(default_factory=dict)
     """Of rules, and of triggers under `trigger:` and the name."""
+    circular: frozenset[str] = frozenset()
+    """The definitions that need themselves, or one that does."""
+    parts_left: int = limits.EXPANDED_NODES_MAX
+    """How much definitions may still add to the expressions of the program."""
 
 
 def declare(program: s.Program, findings: Findings) -> Declarations:

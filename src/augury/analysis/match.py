@@ -7,18 +7,21 @@ variables are bound is decided afterwards, in `variables`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from augury import limits
 from augury.algebra import expression as a
-from augury.analysis.declarations import Declarations, listed
+from augury.analysis.declarations import Declarations, Names, enumerated, listed
 from augury.analysis.references import VariableTable, counted, primitive
-from augury.diagnostics import Findings, Mark, Span, closest
+from augury.analysis.strata import stratify
+from augury.diagnostics import Findings, Mark, Span
 from augury.event import EventClass
 from augury.language import syntax as s
 
 Op = s.MatchOperator
+_DEPTH_MAX = limits.NESTING_MAX * 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,6 @@ class _Names:
     bound: Mapping[str, _Correlation | _Parameter | _Open] = field(default_factory=dict)
     prefix: str = ""
     """Sets the variables of one expansion of a definition apart."""
-    inside: tuple[str, ...] = ()
-    """The definitions being expanded, outermost first."""
 
     def with_bound(self, key: str, meaning: _Correlation) -> _Names:
         return replace(self, bound={**self.bound, key: meaning})
@@ -65,7 +66,12 @@ class Lowered:
 
 
 class _TooLarge(Exception):
-    """Definitions of definitions have grown past the limit."""
+    """Definitions of definitions have grown past a limit; carries a code and a sentence that says which."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 def lower_match(expression: s.MatchExpression, tables: Declarations, findings: Findings) -> Lowered | None:
@@ -73,26 +79,73 @@ def lower_match(expression: s.MatchExpression, tables: Declarations, findings: F
     lowering = _Lowering(tables, findings)
     try:
         lowered = lowering.closed(expression, _Names(), 0)
-    except _TooLarge:
-        findings.error(
-            "E403",
-            f"this expression has more than {limits.EXPRESSION_NODES_MAX:,} parts once its definitions are expanded",
-            expression.span,
-            "too large",
-            helps=["make classes of some of the definitions: a class is detected once"],
-        )
+    except _TooLarge as error:
+        helps = ["make classes of some of the definitions: a class is detected once"]
+        findings.error(error.code, error.message, expression.span, "too large", helps=helps)
         return None
+    finally:
+        lowering.account()
     return None if lowered is None else Lowered(lowered, lowering.variables, lowering.classes)
 
 
-def check_definition(definition: s.Definition, tables: Declarations, findings: Findings) -> None:
-    """Report what is wrong in a definition whoever uses it, also if nobody does."""
-    lowering = _Lowering(tables, findings)
-    names = _Names({p.key: _Open() for p in definition.parameters}, inside=(definition.name.key,))
-    try:
-        lowering.closed(definition.expression, names, 0)
-    except _TooLarge:
-        return  # whoever uses it is told
+def check_definitions(tables: Declarations, findings: Findings) -> None:
+    """Report what is wrong in definitions whoever uses them, also if nobody does."""
+    _report_circles(tables, findings)
+    apart = replace(tables, parts_left=limits.EXPANDED_NODES_MAX)  # what is looked at here is not yet used
+    for definition in tables.definitions.values():
+        lowering = _Lowering(apart, findings)
+        names = _Names({p.key: _Open() for p in definition.parameters})
+        with suppress(_TooLarge):  # whoever uses it is told
+            lowering.closed(definition.expression, names, 0)
+        lowering.account()
+
+
+def _report_circles(tables: Declarations, findings: Findings) -> None:
+    """Report definitions that need themselves, each circle from its first member on, and note them."""
+    equated = _Lowering(tables, findings).equated_arguments
+    calls = {}
+    for key, definition in tables.definitions.items():
+        own = frozenset(p.key for p in definition.parameters)
+        given = _given_by_equals(definition.expression, own, equated)
+        calls[key] = _called(definition.expression, own.union(ident.key for ident in given), tables)
+    layers, circles = stratify(calls)
+    tables.circular = frozenset(calls).difference(*layers)
+    for keys in circles:
+        circle = [tables.definitions[key].name for key in keys]
+        path = enumerated([name.text for name in (*circle, circle[0])], " → ")
+        findings.error(
+            "E301",
+            f"`{circle[0].text}` is defined by itself" if len(circle) == 1 else f"definitions go in a circle: {path}",
+            circle[0].span,
+            "it needs itself",
+            others=[Mark(name.span, "by way of this one") for name in circle[1:10]],
+            helps=["to repeat something write relative+(E) or EVERY <n> E"],
+        )
+
+
+def _called(expression: s.MatchExpression, bound: frozenset[str], tables: Declarations) -> tuple[str, ...]:
+    """The definitions that an expression calls, each once."""
+    found: dict[str, None] = {}
+    stack: list[tuple[s.Argument, frozenset[str]]] = [(expression, bound)]
+    while stack:
+        node, inner = stack.pop()
+        match node:
+            case s.EventRef(name=name, arguments=arguments, mask=mask):
+                is_variable = arguments is None and mask is None and name.key in inner
+                if not is_variable and name.key in tables.definitions:
+                    found[name.key] = None
+                    stack.extend((argument, inner) for argument in arguments or ())
+            case s.Exists(variable=variable, operand=operand):
+                stack.append((operand, inner | {variable.key}))
+            case s.MatchApply(operands=operands):
+                stack.extend((operand, inner) for operand in operands)
+            case s.Nth(operand=operand) | s.Equate(operand=operand):
+                stack.append((operand, inner))
+            case s.Wildcard() | s.Literal() | s.TypedLiteral():
+                pass
+            case _:
+                assert_never(node)
+    return tuple(found)
 
 
 class _Lowering:
@@ -107,10 +160,20 @@ class _Lowering:
         self.following = 0
         self.refused: set[Span] = set()
         self.nodes = 0
+        self.expanded = False
+
+    def account(self) -> None:
+        """Take what definitions have added off what they may add to a program."""
+        self.tables.parts_left -= self.nodes if self.expanded else 0
 
     def closed(self, expression: s.MatchExpression, names: _Names, depth: int) -> a.Expression | None:
         """An expression with an EXISTS around it for every name that is given by `=` and not quantified."""
-        implicit = _given_by_equals(expression, frozenset(names.bound), self._equated)
+        implicit = _given_by_equals(expression, frozenset(names.bound), self.equated_arguments)
+        depth += len(implicit)
+        if depth > _DEPTH_MAX:
+            raise _TooLarge(
+                "E401", f"more than {_DEPTH_MAX} events are given a name by `=`, or definitions nest as deep"
+            )
         uniques = [(ident, self._unique(ident.text)) for ident in implicit]
         for ident, unique in uniques:
             names = names.with_bound(ident.key, _Correlation(unique))
@@ -121,8 +184,12 @@ class _Lowering:
 
     def lower(self, expression: s.MatchExpression, names: _Names, depth: int) -> a.Expression | None:
         self.nodes += 1
-        if self.nodes > limits.EXPRESSION_NODES_MAX or depth > limits.NESTING_MAX * 2:
-            raise _TooLarge
+        if self.nodes > limits.EXPRESSION_NODES_MAX:
+            parts = f"{limits.EXPRESSION_NODES_MAX:,} parts"
+            raise _TooLarge("E403", f"this expression has more than {parts} once its definitions are expanded")
+        if depth > _DEPTH_MAX:
+            levels = f"{limits.NESTING_MAX} levels"
+            raise _TooLarge("E401", f"this is nested more than {levels} deep once its definitions are expanded")
         span = expression.span
         match expression:
             case s.EventRef():
@@ -210,14 +277,15 @@ class _Lowering:
             )
         return a.Exists(unique, lowered, span)
 
-    def _equated(self, key: str) -> tuple[int, ...]:
+    def equated_arguments(self, key: str) -> tuple[int, ...]:
         """Which arguments of a definition are correlation variables that its body gives by `=`."""
         if key not in self.equated:
             self.equated[key] = ()  # what stands in a circle is refused elsewhere
             definition = self.tables.definitions.get(key)
             self.following += 1
             if definition is not None and self.following <= limits.NESTING_MAX:  # deeper ones are refused anyway
-                given = {name.key for name in _given_by_equals(definition.expression, frozenset(), self._equated)}
+                idents = _given_by_equals(definition.expression, frozenset(), self.equated_arguments)
+                given = {ident.key for ident in idents}
                 self.equated[key] = tuple(i for i, p in enumerate(definition.parameters) if p.key in given)
             self.following -= 1
         return self.equated[key]
@@ -280,8 +348,8 @@ class _Lowering:
         )
 
     def _unknown_event(self, ref: s.EventRef, names: _Names) -> None:
-        known = [c.name for c in self.tables.classes.values()] + [d.name.text for d in self.tables.definitions.values()]
-        meant = closest(ref.name.text, known)
+        known = Names(self.tables.classes.values(), self.tables.definitions.values())
+        meant = self.findings.closest(ref.name.text, known)
         helps = [f"did you mean `{meant}`?" if meant else listed(known) or "declare it: CREATE … EVENT CLASS …"]
         if ref.name.key in names.bound:
             helps = [f"`{ref.name.text}` is a variable here: it takes neither arguments nor a mask"]
@@ -322,12 +390,15 @@ class _Lowering:
                 helps=["put the mask on the classes inside it"],
             )
             return None
-        if definition.name.key in names.inside:
-            self._report_circle(names.inside[names.inside.index(definition.name.key) :])
-            return None
+        if definition.name.key in self.tables.circular:
+            return None  # reported already
+        if self.tables.parts_left < 0:
+            parts = f"{limits.EXPANDED_NODES_MAX:,} parts"
+            raise _TooLarge("E403", f"the definitions of this program add more than {parts} to its expressions")
+        self.expanded = True
         given = ref.arguments or ()
         if len(given) != len(definition.parameters):
-            parameters = ", ".join(p.text for p in definition.parameters)
+            parameters = enumerated([p.text for p in definition.parameters])
             form = definition.name.text + (f"({parameters})" if parameters else "")
             self.findings.error(
                 "E207",
@@ -341,23 +412,8 @@ class _Lowering:
         bound = {p.key: _Parameter(g, names) for p, g in zip(definition.parameters, given, strict=True)}
         self.taken["#" + definition.name.key] = number = self.taken.get("#" + definition.name.key, 0) + 1
         prefix = f"{definition.name.text}{number if number > 1 else ''}."
-        inner = _Names(bound, prefix, (*names.inside, definition.name.key))
+        inner = _Names(bound, prefix)
         return self.closed(definition.expression, inner, depth + 1)
-
-    def _report_circle(self, keys: tuple[str, ...]) -> None:
-        """Report a circle of definitions, from the one that is declared first, however it was entered."""
-        first = min(range(len(keys)), key=lambda i: list(self.tables.definitions).index(keys[i]))
-        circle = [self.tables.definitions[key].name for key in (*keys[first:], *keys[:first])]
-        self.findings.error(
-            "E301",
-            f"`{circle[0].text}` is defined by itself"
-            if len(circle) == 1
-            else f"definitions go in a circle: {' → '.join(name.text for name in (*circle, circle[0]))}",
-            circle[0].span,
-            "it needs itself",
-            others=[Mark(name.span, "by way of this one") for name in circle[1:]],
-            helps=["to repeat something write relative+(E) or EVERY <n> E"],
-        )
 
     def _follow(self, argument: s.Argument, names: _Names) -> s.Argument | tuple[str, str]:
         """An argument of a class: what was given for a parameter, or the variable that the name is."""

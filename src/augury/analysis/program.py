@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 from augury.algebra import program as a
 from augury.analysis import derivations, rules
 from augury.analysis.declarations import Declarations, Names, declare, enumerated, find_class, unknown
-from augury.analysis.match import check_definition
+from augury.analysis.match import check_definitions
 from augury.analysis.strata import stratify
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark
@@ -25,8 +25,7 @@ def analyse(program: s.Program, findings: Findings) -> a.Program | None:
     """Check a program; None where anything is wrong, with the reasons in the findings."""
     tables = declare(program, findings)
     settings = _settings(program, findings)
-    for definition in tables.definitions.values():
-        check_definition(definition, tables, findings)
+    check_definitions(tables, findings)
     plans = [_class_plan(tables.class_statements[key], cls, tables, findings) for key, cls in tables.classes.items()]
     reads = {key_of(p.event_class.name): tuple(key_of(r) for r in p.reads) for p in plans}
     layers, cycles = stratify(reads)

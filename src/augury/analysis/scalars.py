@@ -16,7 +16,7 @@ from augury.algebra import scalar as a
 from augury.algebra.operators import COMPARISONS, FUNCTIONS, SIGNATURES, SYMBOLS, Operator, TypeProblem, spelling
 from augury.analysis.declarations import resolve_type, unknown_attribute
 from augury.clock import duration_us, microseconds_of
-from augury.diagnostics import Findings, Mark, Span, closest
+from augury.diagnostics import Findings, Mark, Span
 from augury.event import EventClass
 from augury.language import syntax as s
 from augury.types import (
@@ -40,6 +40,7 @@ from augury.types import (
 
 COMPARED = COMPARISONS | {Operator.IN}
 _NUMBERS = frozenset({Int, BigInt, Decimal, Double})
+_FEWER_DIGITS = "write it with an e, which makes it a DOUBLE: 1.5e50"
 _TIME_SHAPES = {Timestamp: "2026-01-31T09:00:00Z", Date: "2026-01-31"}
 
 
@@ -85,7 +86,7 @@ def literal_constant(literal: s.Literal, findings: Findings, beside: Type | None
             return a.Constant(read, beside, literal.span)
     found = a.literal(literal.value, literal.span)
     if isinstance(found, TypeProblem):
-        findings.error("E209", found.message, literal.span, "too long")
+        findings.error("E209", found.message, literal.span, "too many digits", helps=[_FEWER_DIGITS])
         return None
     return found
 
@@ -216,7 +217,7 @@ class _Lowering:
         if operator is not None and called:
             message = message.replace(f"`{spelling(operator)}`", f"`{called}`", 1)
         if built.operand >= len(operands) or "operand" in message:
-            label, helps = "too many digits", ["write it with an e, which makes it a DOUBLE: 1.5e50"]
+            label, helps = "too many digits", [_FEWER_DIGITS]
             if operator is not None:
                 label, helps = f"{len(operands) or 'none'} given", _forms(operator)
             self.findings.error("E209", message, span, label, helps=helps)

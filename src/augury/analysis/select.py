@@ -1,7 +1,7 @@
 """AS SELECT … OCCURRING AT → SelectPlan, without a JVM: sqlglot parses, this resolves every name in it.
 
 Durations and NOW are replaced among the tokens, which keep their places; the SQL handed on is the user's own text with
-these and the names of the times replaced, never sqlglot's rewriting of it. How columns feed attributes: `plans.feed`.
+these and the names of the times replaced, never sqlglot's rewriting of it. Columns feed attributes by `names.feed`.
 In a UNION, OCCURRING AT means columns of its result or else, without a qualifier, of each of its parts.
 """
 
@@ -14,8 +14,10 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from augury import limits
-from augury.algebra import select as plans
-from augury.algebra.select import Column, Meaning, Ref, Scope, SelectPlan, Table, column_key
+from augury.algebra.select import NOW_PARAMETER, SelectPlan
+from augury.analysis import select_names as names
+from augury.analysis import select_types as sql_types
+from augury.analysis.select_names import OCCURRING_FORMS, Column, Meaning, Ref, Scope, Table, column_key
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Span
 from augury.event import EventClass, key_of
@@ -84,7 +86,7 @@ class _Analysis:
             return None
         result = self.query(tree, {}, None)
         spans = [self.span(output) for output in next(_parts(tree), tree).expressions] or [self.source.sql_span]
-        columns = plans.feed(result, self.target, spans[0].to(spans[-1]), self.findings)
+        columns = names.feed(result, self.target, spans[0].to(spans[-1]), self.findings)
         time, of_result = self.occurrence(tree, result)
         sql, uses_now = self.text({}), tree.find(exp.Placeholder) is not None
         timed = f"SELECT *, {time} FROM ({sql})" if of_result else self.text(dict.fromkeys(self.spots(), f", {time}"))
@@ -204,8 +206,8 @@ class _Analysis:
                 parts = [(T.INTERVAL, "INTERVAL"), (T.STRING, count), (T.VAR, _UNITS[unit])]
                 self.edits[token.start] = f"INTERVAL '{count}' {_UNITS[unit]}"
             elif kind == T.VAR and word.upper() == "NOW" and before != T.DOT and after not in (T.L_PAREN, T.DOT):
-                parts = [(T.COLON, ":"), (T.VAR, plans.NOW_PARAMETER)]
-                self.edits[token.start] = f":{plans.NOW_PARAMETER}"
+                parts = [(T.COLON, ":"), (T.VAR, NOW_PARAMETER)]
+                self.edits[token.start] = f":{NOW_PARAMETER}"
             place = token.line, token.col, token.start, token.end
             result += [Token(part, text, *place) for part, text in parts] or [token]
         return result
@@ -233,7 +235,7 @@ class _Analysis:
             result = self.select(node, ctes, outer, rows)
         elif isinstance(node, exp.SetOperation):
             left, right = (self.query(part, ctes, outer, rows=rows) for part in (node.this, node.expression))
-            result = plans.united(left, right, self.span(node.expression), self.findings)
+            result = names.united(left, right, self.span(node.expression), self.findings)
             self.traced &= isinstance(node, exp.Union) or not rows
             self.operands(node.args.get("order"), Scope(ctes, outer, [result]))
         else:
@@ -285,12 +287,12 @@ class _Analysis:
         match node:
             case exp.Table(this=exp.Identifier() as name) if not node.db and not node.args.get("version"):
                 known = scope.ctes.get(key_of(name.name))
-                table = known or plans.view_of(self.ref(name), self.classes, self.findings)
+                table = known or names.view_of(self.ref(name), self.classes, self.findings)
                 if not known and not table.open:
                     self.reads[name.meta["start"]] = table.name
                 table = Table(table.name, table.columns, table.open or bool(node.args.get("pivots")))
                 if sample := node.args.get("sample"):
-                    plans.report_unsteady("tablesample", self.span(sample), self.findings)
+                    sql_types.report_unsteady("tablesample", self.span(sample), self.findings)
             case exp.Subquery(this=exp.Query() as inner) | exp.Lateral(this=exp.Subquery() as inner):
                 table = self.query(inner, scope.ctes, scope if node.key == "lateral" else None, rows=scope.rows)
             case exp.Subquery(this=exp.Table() as inner):
@@ -327,17 +329,17 @@ class _Analysis:
                     self.column(node, scope)
                 case exp.Window():
                     self.windowed.add(id(_bare(node.this)))
-                case exp.Placeholder() | exp.Parameter() if node.name != plans.NOW_PARAMETER:
+                case exp.Placeholder() | exp.Parameter() if node.name != NOW_PARAMETER:
                     self.error("E250", "the SELECT cannot be read: NOW is its only parameter", self.span(node), "")
                 case exp.QueryTransform():
-                    plans.report_unsteady("transform", self.span(node), self.findings)
+                    sql_types.report_unsteady("transform", self.span(node), self.findings)
                 case _:
                     self.function(node)
         for node in _within(root):
             if isinstance(node, exp.Predicate | exp.Where | exp.Having):
                 kinds = [self.type(operand) for operand in node.iter_expressions()]
                 expected = [] if isinstance(node, exp.Predicate) else [BOOLEAN]
-                plans.check_alike([*expected, *kinds], partial(self.span, node), self.findings)
+                sql_types.check_alike([*expected, *kinds], partial(self.span, node), self.findings)
 
     def column(self, node: exp.Column, scope: Scope) -> None:
         parts = [self.ref(part) for part in node.parts]
@@ -350,8 +352,8 @@ class _Analysis:
         order = node.find_ancestor(exp.Window, exp.ArraySort, exp.Query)
         ordered = isinstance(order, exp.ArraySort) or isinstance(node.this, exp.Order)
         ordered |= isinstance(order, exp.Window) and bool(order.args.get("order"))
-        if name in plans.UNSTEADY_FUNCTIONS or (name in plans.ROW_ORDER_FUNCTIONS and not ordered):
-            plans.report_unsteady(name, self.span(node), self.findings)
+        if name in sql_types.UNSTEADY_FUNCTIONS or (name in sql_types.ROW_ORDER_FUNCTIONS and not ordered):
+            sql_types.report_unsteady(name, self.span(node), self.findings)
 
     def written(self, node: exp.Func) -> str:
         """The name of a function as written, without regard to case."""
@@ -360,7 +362,7 @@ class _Analysis:
 
     def is_aggregate(self, node: exp.Expr) -> bool:
         """Whether a node aggregates over a group; over a window does not count."""
-        apart = isinstance(node, exp.Anonymous) and self.written(node) in plans.AGGREGATES_APART
+        apart = isinstance(node, exp.Anonymous) and self.written(node) in sql_types.AGGREGATES_APART
         return (apart or isinstance(node, exp.AggFunc)) and id(node) not in self.windowed
 
     def aggregates(self, node: exp.Select, scope: Scope) -> bool:
@@ -409,7 +411,7 @@ class _Analysis:
         if isinstance(node, exp.Alias | exp.Paren):
             return self.shape(node.this)
         if isinstance(node, exp.Column) and (meaning := self.meaning.get(id(node))):
-            return plans.column_shape(meaning)
+            return names.column_shape(meaning)
         if isinstance(node, exp.Expr):
             return (type(node), *((key, self.shape(value)) for key, value in node.args.items() if value))
         return tuple(map(self.shape, node)) if isinstance(node, list) else (node,)
@@ -422,14 +424,14 @@ class _Analysis:
             case exp.Column() | exp.Query():
                 return self.meaning[id(node)][1].type if id(node) in self.meaning else None
             case exp.Literal():
-                return STRING if node.is_string else plans.number_type(node.name)
+                return STRING if node.is_string else sql_types.number_type(node.name)
             case exp.Predicate() | exp.Connector() | exp.Not() | exp.Boolean():
                 return BOOLEAN
             case exp.Placeholder():
-                return TIMESTAMP if node.name == plans.NOW_PARAMETER else None
+                return TIMESTAMP if node.name == NOW_PARAMETER else None
             case exp.Cast():
                 sizes = [int(size.name) for size in node.to.expressions if size.name.isdecimal()]
-                return plans.cast_type(node.to.this.value, sizes)
+                return sql_types.cast_type(node.to.this.value, sizes)
             case exp.Case():
                 values = [self.type(branch.args["true"]) for branch in node.args["ifs"]]
                 values.append(self.type(node.args["default"]) if node.args.get("default") else NULL)
@@ -437,38 +439,38 @@ class _Analysis:
             case _:
                 returns = getattr(Spark.EXPRESSION_METADATA.get(type(node), {}).get("returns"), "value", "")
                 operands = list(map(self.type, node.iter_expressions()))
-                return plans.applied_type(type(node).__name__, operands, plans.SQL_TYPES.get(returns))
+                return sql_types.applied_type(type(node).__name__, operands, sql_types.SQL_TYPES.get(returns))
 
     def occurrence(self, tree: exp.Query, result: Table) -> tuple[str, bool]:
         """The occurrence time as SQL, and whether it is over the result of the query, not its FROM clause."""
         time = self.time(self.source.occurring_at)
-        columns, whole = plans.time_columns(time), Scope({}, tables=[result])
+        columns, whole = names.time_columns(time), Scope({}, tables=[result])
         scopes = [self.scopes[id(part)] for part in _parts(tree)]
         if len(scopes) > 1 and all(c.qualifier is None and whole.find(None, c.name.text) for c in columns):
-            return plans.time_sql(time, whole, self.findings), True
+            return names.time_sql(time, whole, self.findings), True
         apart = tree.find(exp.Except, exp.Intersect) or any(scope.grouped is not None for scope in scopes)
         if len(scopes) > 1 and (apart or any(column.qualifier for column in columns)):
             proposal = "give the parts a name: SELECT … FROM (SELECT … UNION SELECT …) tab OCCURRING AT tab.occTime"
             message = "OCCURRING AT of several SELECTs means a column of their result"
             self.error("E258", message, self.source.occurring_at.span, "not in the result", proposal)
             return "", False
-        return [*(plans.time_sql(time, scope, self.findings) for scope in scopes), ""][0], False
+        return [*(names.time_sql(time, scope, self.findings) for scope in scopes), ""][0], False
 
-    def time(self, node: s.Scalar) -> plans.TimeExpression:
+    def time(self, node: s.Scalar) -> names.TimeExpression:
         match node:
             case s.Name(qualifier=qualifier, name=name):
                 refs = [Ref(part.text, part.span) for part in (qualifier, name) if part]
-                return plans.TimeColumn(refs[0] if qualifier else None, refs[-1])
+                return names.TimeColumn(refs[0] if qualifier else None, refs[-1])
             case (
                 s.Binary(operator="+" | "-" as sign, left=time, right=s.DurationLiteral() as by)
                 | s.Binary(operator="+" as sign, left=s.DurationLiteral() as by, right=time)
             ):
-                return plans.Shifted(self.time(time), sign, f"INTERVAL '{by.count}' {_UNITS[by.unit]}")
+                return names.Shifted(self.time(time), sign, f"INTERVAL '{by.count}' {_UNITS[by.unit]}")
             case s.Call(function=function, arguments=(_, *_) as times) if function.key in ("max", "min"):
-                return plans.Extreme(function.key == "max", tuple(map(self.time, times)))
+                return names.Extreme(function.key == "max", tuple(map(self.time, times)))
             case _:
-                self.error("E258", "events cannot occur at this", node.span, "not a time column", plans.OCCURRING_FORMS)
-                return plans.Extreme(True, ())
+                self.error("E258", "events cannot occur at this", node.span, "not a time column", names.OCCURRING_FORMS)
+                return names.Extreme(True, ())
 
 
 def _within(root: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -491,7 +493,7 @@ def _parts(query: exp.Expr) -> Iterator[exp.Select]:
 def _renamed(node: exp.Expr, table: Table) -> Table:
     """The table under the alias, if any, that a node of the FROM clause gives it and its columns."""
     alias = node.args.get("alias")
-    names = [name.name for name in alias.args.get("columns") or ()] if alias else []
-    types = [column.type for column in table.columns] + [None] * len(names)
-    columns = [Column(name, kind) for name, kind in zip(names, types, strict=False)]
-    return Table(node.alias or table.name, columns or table.columns, table.open and not names, table.name)
+    given = [name.name for name in alias.args.get("columns") or ()] if alias else []
+    types = [column.type for column in table.columns] + [None] * len(given)
+    columns = [Column(name, kind) for name, kind in zip(given, types, strict=False)]
+    return Table(node.alias or table.name, columns or table.columns, table.open and not given, table.name)
