@@ -469,7 +469,7 @@ class _Analysis:
             case s.Call(function=function, arguments=(_, *_) as times) if function.key in ("max", "min"):
                 return names.Extreme(function.key == "max", tuple(map(self.time, times)))
             case _:
-                self.error("E258", "events cannot occur at this", node.span, "not a time column", names.OCCURRING_FORMS)
+                self.error("E258", "events cannot occur at this", node.span, "not a time column", OCCURRING_FORMS)
                 return names.Extreme(True, ())
 
 
