@@ -17,6 +17,7 @@ from augury.catalogue import Entry, entries, entry
 from augury.cli import app
 from augury.diagnostics import Severity
 from augury.types import TYPE_NAMES
+from tools.make_docs import ERRORS, errors_page
 
 SOURCE = Path(__file__).parents[1] / "src" / "augury"
 CODE = re.compile(r"[\"']([EW][0-9]{3})[\"']")
@@ -100,3 +101,16 @@ def test_the_limits_that_are_named_are_those_that_hold() -> None:
         ("E404", limits.NTH_MAX),
     ):
         assert f"{limit:,}" in entries()[code].explanation
+
+
+def test_the_page_of_errors_is_up_to_date() -> None:
+    assert ERRORS.read_text("utf-8") == errors_page(), "`make docs` writes it"
+
+
+def test_the_page_of_errors_has_every_entry_and_links_that_lead_somewhere() -> None:
+    page = errors_page()
+    sections = re.findall(r"^### (\S+)$", page, re.MULTILINE)
+    links = re.findall(r"\(#(\S+)\)", page)
+    assert sections == list(entries())
+    assert links == [code.lower() for code in sections]
+    assert page.count("```") == 4 * len(WITH_PROGRAMS)

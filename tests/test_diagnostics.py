@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from augury import limits
 from augury.api import check
 from augury.diagnostics import (
     NOWHERE,
@@ -97,7 +98,10 @@ def test_the_margin_is_as_wide_as_the_largest_line_number() -> None:
 
 
 def test_a_mark_at_the_end_of_the_file() -> None:
-    assert drawn("SET CHRONON 15m", 15, 15, "expected `;`")[3:] == ["1 | SET CHRONON 15m", "  |                ^ expected `;`"]
+    assert drawn("SET CHRONON 15m", 15, 15, "expected `;`")[3:] == [
+        "1 | SET CHRONON 15m",
+        "  |                ^ expected `;`",
+    ]
 
 
 def test_a_mark_behind_the_last_line_break() -> None:
@@ -272,5 +276,15 @@ def test_a_very_long_program_line_is_reported_in_one_screen() -> None:
 
 
 def test_many_statements_without_a_semicolon_are_read_one_by_one() -> None:
-    checked = check("SET CHRONON 15m\n" * 3000)
+    checked = check("SET CHRONON 15m\n" * 500)
+    assert [d.code for d in checked.diagnostics].count("E114") == 500
     assert {d.code for d in checked.diagnostics} == {"E114", "E215"}
+
+
+@pytest.mark.parametrize("mistake", ["hello;\n", "§", "SET CHRONON 15m\n"])
+def test_of_too_many_mistakes_the_rest_is_left_out(mistake: str) -> None:
+    checked = check(mistake * 20_000)
+    left_out = [d for d in checked.diagnostics if "left out" in d.mark.label]
+    assert len(left_out) == 1
+    assert left_out[0].code == "E100"
+    assert len(checked.diagnostics) < 2 * limits.SYNTAX_ERRORS_MAX + 10

@@ -14,9 +14,9 @@ _INTRODUCTION = """\
 
 <!-- Made from src/augury/codes.toml by `make docs`: change that file, not this one. -->
 
-Every message has a code. `augury explain E203` prints the entry of one; this page has them all. An error keeps a program from
-running, a warning (W) does not. All mistakes of a program are reported at once, each with its place, and in JSON with
-`augury check --output json`.
+Every message has a code; `augury explain E203` prints the entry of one, and this page has them all. An error keeps
+a program from running, a warning (W) does not. All mistakes of a program are reported at once, each with its place;
+`augury check --output json` gives them to other programs.
 """
 _PARTS = {
     "E1": "The text",
@@ -42,9 +42,8 @@ def errors_page() -> str:
 def _section(entry: Entry) -> str:
     lines = [f"### {entry.code}", f"**{_escaped(entry.title)}**", _escaped(entry.explanation.strip())]
     if entry.wrong:
-        verb = "brings about" if entry.code.startswith("W") else "refused with"
-        lines += [f"This is {verb} {entry.code}:" if verb == "refused with" else f"This {verb} {entry.code}:"]
-        lines += [f"```sql\n{entry.wrong.strip()}\n```", "This is fine:", f"```sql\n{entry.right.strip()}\n```"]
+        lines += ["This brings it about:", f"```sql\n{entry.wrong.strip()}\n```"]
+        lines += ["This is fine:", f"```sql\n{entry.right.strip()}\n```"]
     return "\n\n".join(lines) + "\n"
 
 

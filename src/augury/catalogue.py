@@ -25,7 +25,7 @@ class Entry:
         """What `augury explain` prints."""
         parts = [f"{self.code}: {self.title}", self.explanation.strip()]
         if self.wrong:
-            parts.append("This is refused:\n\n" + _indented(self.wrong))
+            parts.append("This brings it about:\n\n" + _indented(self.wrong))
         if self.right:
             parts.append("This is fine:\n\n" + _indented(self.right))
         return "\n\n".join(parts)

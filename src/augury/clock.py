@@ -78,7 +78,7 @@ _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,4})")
 def parse_moment(text: str) -> Moment:
     """Read `yyyy mm dd hh mi ss`, `mm dd yyyy hh mi ss`, `mm-dd-yyyy` or an ISO time."""
     words = text.split()
-    if len(words) == 6 and all(w.isascii() and w.isdigit() for w in words):
+    if len(words) == 6 and all(w.isascii() and w.isdigit() and len(w) <= 4 for w in words):
         return _from_fields(words[:3], [int(w) for w in words[3:]])
     if found := _DATE.fullmatch(text.strip()):
         return _from_fields(list(found.groups()), None)

@@ -123,6 +123,10 @@ class Findings:
         """Note several diagnostics made elsewhere."""
         self._items.extend(diagnostics)
 
+    def count(self) -> int:
+        """How many findings there are so far."""
+        return len(self._items)
+
     def has_errors(self) -> bool:
         """Whether anything noted so far is an error."""
         return any(d.severity is Severity.ERROR for d in self._items)

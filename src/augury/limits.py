@@ -13,11 +13,14 @@ PROGRAM_CHARACTERS_MAX: Final = 10_000_000
 EXPRESSION_NODES_MAX: Final = 10_000
 """Nodes of one event expression after definitions are expanded: definitions of definitions grow exponentially."""
 
-EXPANDED_NODES_MAX: Final = 200_000
+EXPANDED_NODES_MAX: Final = 100_000
 """Nodes of all event expressions of a program that use definitions: each class has a copy of what it uses."""
 
 ERRORS_SHOWN_MAX: Final = 200
 """Diagnostics drawn for one file in the terminal; JSON has them all."""
+
+SYNTAX_ERRORS_MAX: Final = 1_000
+"""Places of one text that cannot be read before the rest is left out: it is no program, and each costs time."""
 
 NTH_MAX: Final = 100_000
 """The largest n of `<n> E`, `E{n}`: its automaton or buffer has as many states."""

@@ -170,10 +170,8 @@ class _Lowering:
         """An expression with an EXISTS around it for every name that is given by `=` and not quantified."""
         implicit = _given_by_equals(expression, frozenset(names.bound), self.equated_arguments)
         depth += len(implicit)
-        if depth > _DEPTH_MAX:
-            raise _TooLarge(
-                "E401", f"more than {_DEPTH_MAX} events are given a name by `=`, or definitions nest as deep"
-            )
+        if implicit and depth > _DEPTH_MAX:
+            raise _TooLarge("E401", f"this gives names by `=` to more than {limits.NESTING_MAX} events")
         uniques = [(ident, self._unique(ident.text)) for ident in implicit]
         for ident, unique in uniques:
             names = names.with_bound(ident.key, _Correlation(unique))

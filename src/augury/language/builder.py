@@ -40,6 +40,9 @@ class Part:
     span: Span
 
 
+DEPTH_MAX = limits.NESTING_MAX * 2
+"""Most levels a user sees are two to the parser."""
+
 _TELLING = frozenset(
     [
         "NAME",
@@ -126,6 +129,16 @@ def _whole(children: list[Any]) -> Span:
     return spans[0].to(spans[-1]) if spans else Span(0, 0)
 
 
+def too_deep(parts: list[Any]) -> Diagnostic:
+    """What is said of parts that are nested too deep."""
+    return Diagnostic(
+        "E401",
+        f"this is nested more than {limits.NESTING_MAX} levels deep",
+        Mark(_whole(parts), "too deep"),
+        helps=("name parts of it with DEFINE, or with classes of their own",),
+    )
+
+
 class Callbacks:
     """What the parser calls: looks a rule's method up in a builder and hands it the span and the telling parts."""
 
@@ -176,15 +189,8 @@ class ExpressionBuilder:
                 is_operand = child is node.operands[0] or child is node.operands[-1]
                 # One that is no operand was merged: forgotten here, or long lists would take space squared.
                 depth = max(depth, depths[id(child)][1] + 1 if is_operand else depths.pop(id(child))[1])
-        if depth > limits.NESTING_MAX * 2:
-            raise Misuse(
-                Diagnostic(
-                    "E401",
-                    f"this is nested more than {limits.NESTING_MAX} levels deep",
-                    Mark(_whole(children), "too deep"),
-                    helps=("name parts of it with DEFINE, or with classes of their own",),
-                )
-            )
+        if depth > DEPTH_MAX:
+            raise Misuse(too_deep(children))
         depths[id(node)] = (node, depth)
         return node
 

@@ -52,8 +52,8 @@ _OPERATORS = frozenset(
 # What may follow a name beside operators, and is not worth a word where operators are named.
 _BESIDE_OPERATORS = frozenset({"NOT", "SEQUENCE", "LPAR", "LSQB", "LBRACE", "DOT", "STRING"})
 _CLAUSES = frozenset({"OVER", "PARTITION", "ORDER", "WHERE", "WITHIN", "COLLECT", "CONTEXT", "RETURN"})
-_CLOSERS = {"RPAR": "LPAR", "RSQB": "LSQB", "RBRACE": "LBRACE"}
-_CLOSER_OF = {opener: closer for closer, opener in _CLOSERS.items()}
+CLOSERS = {"RPAR": "LPAR", "RSQB": "LSQB", "RBRACE": "LBRACE"}
+CLOSER_OF = {opener: closer for closer, opener in CLOSERS.items()}
 _MATCH_WORDS = frozenset(
     {"RELATIVE", "PRIOR", "SEQUENCE", "FIRSTAFTER", "BEFORE", "HAPPENED", "PREFIX", "FIRST", "START", "EXISTS", "EVERY"}
 )
@@ -199,13 +199,13 @@ def _bracket_error(surprise: _Surprise, span: Span) -> Diagnostic | None:
     """Brackets that are not closed, closed by another kind, or never opened."""
     token, opened = surprise.token, _unclosed(surprise.before)
     if opened is None:
-        if token.type in _CLOSERS:
-            opener = _SHOWN[_CLOSERS[token.type]]
+        if token.type in CLOSERS:
+            opener = _SHOWN[CLOSERS[token.type]]
             return Diagnostic("E115", f"{_SHOWN[token.type]} closes nothing", Mark(span, f"no {opener} is open here"))
         return None
     here = Mark(_span(opened), "opened here")
-    closer = _CLOSER_OF[opened.type]
-    if token.type in _CLOSERS and token.type != closer:
+    closer = CLOSER_OF[opened.type]
+    if token.type in CLOSERS and token.type != closer:
         message = f"{_SHOWN[token.type]} does not close {_SHOWN[opened.type]}"
         return Diagnostic("E115", message, Mark(span, f"expected {_SHOWN[closer]}"), (here,))
     starts_anew = token.type in ("ON", "AS", "CREATE", "DEFINE", "TRIGGER", "SET") or token.type in _CLAUSES
@@ -219,9 +219,9 @@ def _unclosed(tokens: Sequence[Token]) -> Token | None:
     """The innermost bracket still open after these tokens."""
     stack: list[Token] = []
     for token in tokens:
-        if token.type in _CLOSER_OF:
+        if token.type in CLOSER_OF:
             stack.append(token)
-        elif token.type in _CLOSERS and stack and stack[-1].type == _CLOSERS[token.type]:
+        elif token.type in CLOSERS and stack and stack[-1].type == CLOSERS[token.type]:
             stack.pop()
     return stack[-1] if stack else None
 
@@ -297,7 +297,7 @@ def _unit(surprise: _Surprise) -> str | None:
 def _side_by_side(surprise: _Surprise) -> str | None:
     """A comma too many, or events with nothing or a comma between them."""
     token, last, following = surprise.token, surprise.last, surprise.following
-    if last is not None and last.type == "COMMA" and (token.type in _CLOSERS or surprise.at_end):
+    if last is not None and last.type == "COMMA" and (token.type in CLOSERS or surprise.at_end):
         return "leave out the comma before it"
     is_event = token.type == "NAME" and (following is None or following.type != "LPAR")
     if surprise.language and "$END" in surprise.expected and (token.type == "COMMA" or is_event):
@@ -352,7 +352,7 @@ def _part(surprise: _Surprise) -> str | None:
     depth = 0
     for i in range(len(surprise.before) - 1, -1, -1):
         token = surprise.before[i]
-        depth += (token.type in _CLOSERS) - (token.type in _CLOSER_OF)
+        depth += (token.type in CLOSERS) - (token.type in CLOSER_OF)
         is_word = token.type in RESERVED or (token.type in ("ID", "ORDER", "COLUMNS") and token.type in _PART_FORMS)
         if not is_word or token.type in _OPERATORS - {"BETWEEN"}:
             continue
@@ -362,7 +362,7 @@ def _part(surprise: _Surprise) -> str | None:
             continue
         if token.type in _NO_PART:
             continue
-        finished = token.type in _BRACKETED and any(t.type in _CLOSERS for t in surprise.before[i:]) and depth >= 0
+        finished = token.type in _BRACKETED and any(t.type in CLOSERS for t in surprise.before[i:]) and depth >= 0
         return token.type if token.type in _PART_FORMS and not finished else None
     return None
 

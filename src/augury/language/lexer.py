@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
+from augury import limits
 from augury.diagnostics import Findings, Mark, Span
 from augury.language.syntax import Comment
 
@@ -150,20 +151,27 @@ _TOKEN = re.compile(
     | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?!\w))
     | (?P<badnumber>[0-9]\w*)
     | (?P<word>[^\W\d]\w*)
-    | (?P<quoted>`(?:[^`\n]|``)+`)
-    | (?P<string>'(?:[^']|'')*')
+    | (?P<quoted>`(?:[^`\n]|``)[^`\n]*(?:``[^`\n]*)*`)
+    | (?P<string>'[^']*(?:''[^']*)*')
     | (?P<doubled>"[^"\n]*")
     | (?P<symbol>\|\||/\+|<>|!=|<=|>=|==|[()\[\]{},;.:=<>+\-*/%|&^∧∨!¬∃])
     | (?P<bad>.)
     """,
     re.VERBOSE | re.DOTALL,
 )
-# What matters inside SQL: where strings, names and comments end, brackets, and the two ways out.
+# What matters inside SQL: where strings, names and comments start and end, brackets, and the two ways out.
 _SQL = re.compile(
-    r"""--[^\n]* | /\*.*?\*/ | '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.)*" | `[^`]*` | (?P<open>\() | (?P<close>\))
-    | (?P<end>;) | (?P<word>\w+) | .""",
+    r"""(?P<space>\s+) | --[^\n]* | (?P<quote>['"`]|/\*)
+    | (?P<open>\() | (?P<close>\)) | (?P<end>;) | (?P<word>\w+) | .""",
     re.VERBOSE | re.DOTALL,
 )
+_SQL_QUOTED = {
+    "'": re.compile(r"[^'\\]*(?:(?:\\.|'')[^'\\]*)*'", re.DOTALL),
+    '"': re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL),
+    "`": re.compile(r"[^`]*`"),
+    "/*": re.compile(r".*?\*/", re.DOTALL),
+}
+"""What follows the start of a string, name or comment up to its end."""
 _TIME_OPENERS = frozenset({"AT", "BY", "BETWEEN"})
 
 
@@ -181,8 +189,9 @@ def lex(text: str, findings: Findings) -> Lexed:
     tokens: list[Token] = []
     comments: list[Comment] = []
     unread: list[int] = []
+    never_closed: set[str] = set()
     position, length, match = 0, len(text), _TOKEN.match
-    while position < length:
+    while position < length and len(unread) < limits.SYNTAX_ERRORS_MAX:
         found = match(text, position)
         assert found is not None, "the last alternative takes any character"
         kind, end = found.lastgroup, found.end()
@@ -204,7 +213,7 @@ def lex(text: str, findings: Findings) -> Lexed:
             upper = value.upper()
             name = _ALIASES.get(upper, upper) if upper in RESERVED or upper in CONTEXTUAL else "NAME"
             if name in ("SELECT", "WITH") and tokens and tokens[-1].type == "AS":
-                position = _sql(text, position, tokens)
+                position = _sql(text, position, tokens, never_closed)
                 continue
             if value == "_":
                 name = "UNDERSCORE"
@@ -224,6 +233,8 @@ def lex(text: str, findings: Findings) -> Lexed:
             continue
         tokens.append(Token(name, value, start_pos=position, end_pos=end))
         position = end
+    if position < length:
+        give_up(position, findings)
     return Lexed(tuple(tokens), tuple(comments), tuple(sorted(unread)))
 
 
@@ -242,9 +253,9 @@ def _opens_time(tokens: list[Token]) -> bool:
 
 
 def _time(text: str, start: int, tokens: list[Token], findings: Findings) -> int:
-    end = text.find("]", start)
     stop = _line_end(text, start)
-    if end < 0 or end > stop:
+    end = text.find("]", start, stop)
+    if end < 0:
         findings.error(
             "E107",
             "the time between brackets has no end",
@@ -257,8 +268,11 @@ def _time(text: str, start: int, tokens: list[Token], findings: Findings) -> int
     return end + 1
 
 
-def _sql(text: str, start: int, tokens: list[Token]) -> int:
-    """Take the SQL from `start` up to OCCURRING outside parentheses, or to the end of the statement."""
+def _sql(text: str, start: int, tokens: list[Token], never_closed: set[str]) -> int:
+    """Take the SQL from `start` up to OCCURRING outside parentheses, or to the end of the statement.
+
+    A quote that is not closed counts for nothing; `never_closed` notes its kind, because no later one is closed either.
+    """
     depth, position, end = 0, start, start
     while position < len(text):
         found = _SQL.match(text, position)
@@ -268,10 +282,25 @@ def _sql(text: str, start: int, tokens: list[Token]) -> int:
             break
         depth += (kind == "open") - (kind == "close")
         position = found.end()
-        if not found.group().isspace():
+        if kind == "quote" and (mark := found.group()) not in never_closed:
+            closed = _SQL_QUOTED[mark].match(text, position)
+            position = position if closed is None else closed.end()
+            never_closed |= {mark} if closed is None else set()
+        if kind != "space":
             end = position
     tokens.append(Token("SQL", text[start:end], start_pos=start, end_pos=end))
     return position
+
+
+def give_up(position: int, findings: Findings) -> None:
+    """Report that there are too many mistakes to go on."""
+    findings.error(
+        "E100",
+        f"more than {limits.SYNTAX_ERRORS_MAX:,} places cannot be read",
+        Span(position, position),
+        "the rest is left out",
+        helps=["is this a program at all?"],
+    )
 
 
 def _line_end(text: str, position: int) -> int:

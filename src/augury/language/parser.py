@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -20,9 +20,9 @@ from lark.lexer import Lexer
 from augury import limits
 from augury.diagnostics import Diagnostic, Findings, Span
 from augury.language import syntax as s
-from augury.language.builder import Callbacks, Misuse
-from augury.language.explain_syntax import syntax_error
-from augury.language.lexer import CONTEXTUAL, RESERVED, Lexed, lex, unquote
+from augury.language.builder import DEPTH_MAX, Callbacks, Misuse, too_deep
+from augury.language.explain_syntax import CLOSER_OF, CLOSERS, syntax_error
+from augury.language.lexer import CONTEXTUAL, RESERVED, Lexed, give_up, lex, unquote
 from augury.language.statements import Builder
 
 _STARTERS = frozenset({"CREATE", "DEFINE", "SET", "TRIGGER"})
@@ -102,6 +102,9 @@ def parse(text: str, findings: Findings) -> Parsed:
         statements += found
         if not found:
             unread.update(unquote(token.value).casefold() for token in piece.tokens if token.type == "NAME")
+        if findings.count() >= limits.SYNTAX_ERRORS_MAX:
+            give_up(piece.tokens[-1].end_pos or 0, findings)
+            break
     return Parsed(s.Program(tuple(statements)), lexed.comments, frozenset(unread))
 
 
@@ -158,17 +161,19 @@ def _between(places: Sequence[int], start: int, end: float) -> Sequence[int]:
 
 def _parse_piece(piece: _Piece, findings: Findings) -> Iterator[s.Statement]:
     """Read a statement; where a `;` was forgotten, go on at the next one."""
-    tokens = piece.tokens
-    while tokens:
-        stop = tokens[-1].end_pos or 0
+    tokens, start, stop = piece.tokens, 0, piece.tokens[-1].end_pos or 0
+    if (opener := _too_deep(tokens)) is not None:
+        findings.add(too_deep([opener]))
+        return
+    while start < len(tokens) and findings.count() < limits.SYNTAX_ERRORS_MAX:
         try:
-            statement = _run("statement", tokens)
+            statement = _run("statement", (tokens[i] for i in range(start, len(tokens))) if start else tokens)
         except UnexpectedToken as error:
-            restart = _next_statement(error, tokens)
-            before = tokens[:restart]
-            whole = None if restart is None else _whole_statement(before)
+            at = next((i for i in range(start, len(tokens)) if tokens[i] is error.token), len(tokens))
+            restart = _next_statement(tokens, start, at)
+            whole = _whole_statement(tokens[start:restart]) if restart < len(tokens) else None
             if whole is not None:
-                after = before[-1].end_pos or 0
+                after = tokens[restart - 1].end_pos or 0
                 findings.error(
                     "E114", "a `;` is missing between two statements", Span(after, after), "expected `;` here"
                 )
@@ -177,8 +182,8 @@ def _parse_piece(piece: _Piece, findings: Findings) -> Iterator[s.Statement]:
                 elif not piece.unread:
                     yield whole
             elif not _follows_from_unread(error, piece.unread):
-                findings.add(syntax_error(error, tokens, stop))
-            tokens = () if restart is None else tokens[restart:]
+                findings.add(syntax_error(error, tokens[start : at + 2], stop))
+            start = restart
         except Misuse as error:
             findings.add(error.diagnostic)
             return
@@ -188,6 +193,19 @@ def _parse_piece(piece: _Piece, findings: Findings) -> Iterator[s.Statement]:
             if not piece.unread:  # a statement that lacks a part would only bring about mistakes that are none
                 yield statement
             return
+
+
+def _too_deep(tokens: Sequence[Token]) -> Token | None:
+    """The bracket that is opened inside too many others: worth a look before the parser piles them all up."""
+    depth = 0
+    for token in tokens:
+        if token.type in CLOSER_OF:
+            depth += 1
+            if depth > DEPTH_MAX:
+                return token
+        elif token.type in CLOSERS:
+            depth -= 1
+    return None
 
 
 def _whole_statement(tokens: Sequence[Token]) -> s.Statement | Diagnostic | None:
@@ -207,21 +225,18 @@ def _follows_from_unread(error: UnexpectedToken, unread: Sequence[int]) -> bool:
     return any(at < (error.token.start_pos or 0) for at in unread)
 
 
-def _next_statement(error: UnexpectedToken, tokens: Sequence[Token]) -> int | None:
-    """The index at or after the error at which a new statement seems to start."""
-    at = getattr(error.token, "start_pos", None)
-    for i, token in enumerate(tokens):
-        if i == 0 or at is None or (token.start_pos or 0) < at:
-            continue
-        if token.type in _STARTERS:
+def _next_statement(tokens: Sequence[Token], start: int, at: int) -> int:
+    """Where, at or after the error, a new statement seems to start; the end if nowhere."""
+    for i in range(max(at, start + 1), len(tokens)):
+        if tokens[i].type in _STARTERS:
             # CREATE and the like cannot be anything else; SET, DEFINE and TRIGGER neither: all are reserved.
             return i
-        if token.type in _WEAK_STARTERS and token is error.token and i + 1 < len(tokens):
+        if tokens[i].type in _WEAK_STARTERS and i == at and i + 1 < len(tokens):
             return i
-    return None
+    return len(tokens)
 
 
-def _run(start: str, tokens: Sequence[Token]) -> Any:
+def _run(start: str, tokens: Iterable[Token]) -> Any:
     with _lock:
         lark, builder = _lark()
         builder.reset()
