@@ -42,3 +42,6 @@ INFER_LINE_BYTES_MAX: Final = 10_000_000
 
 INFER_ARRAY_BYTES_MAX: Final = 20_000_000
 """Size of a JSON array that is read whole; larger ones must be cut into lines."""
+
+AUTOMATON_STATES_MAX: Final = 10_000
+"""States of one automaton while it is built: beyond that its parts are simulated instead."""

@@ -123,14 +123,14 @@ def test_the_carets_stand_under_what_is_marked(file: Path) -> None:
 
 # What the label says is itself the proposal: where a `;` or a bracket is missing, or that one is too many.
 # Of SQL that cannot be read, or is of chance, nobody knows what was meant.
-NEEDS_NO_HELP = {"E114", "E115", "E250", "E254", "E265"}
+NEEDS_NO_HELP = {"E114", "E115", "E117", "E311", "E265"}
 
 
 @each_file
 def test_a_mistake_is_said_in_one_sentence_and_a_proposal(file: Path) -> None:
     for diagnostic in (d for case in CASES[file] for d in case.checked.diagnostics):
         assert one_sentence(diagnostic.message), diagnostic.message
-        assert diagnostic.mark.label or diagnostic.code == "E250", diagnostic.message
+        assert diagnostic.mark.label or diagnostic.code == "E117", diagnostic.message
         assert diagnostic.helps or diagnostic.code in NEEDS_NO_HELP or is_hopeless(diagnostic), diagnostic.message
         assert all(help_text and not help_text.endswith(".") for help_text in diagnostic.helps)
         assert re.search(r"\b1 (attribute|argument|parameter|event|operand|value)s\b", diagnostic.message) is None

@@ -59,7 +59,7 @@ def analyse_select(
     except RecursionError:
         analysis.too_deep(source.sql_span)
     except Exception as error:  # whatever sqlglot's trees hold, a check answers with a finding
-        analysis.error("E250", f"this SELECT cannot be analysed ({type(error).__name__})", source.sql_span, "")
+        analysis.error("E117", f"this SELECT cannot be analysed ({type(error).__name__})", source.sql_span, "")
     findings.extend(analysis.findings.sorted())
     return None if analysis.findings.has_errors() else plan
 
@@ -99,10 +99,10 @@ class _Analysis:
         self.findings.error(code, message, span, label, helps=helps)
 
     def too_deep(self, span: Span) -> None:
-        self.error("E262", "this SELECT is nested too deep", span, "too deep", "name its parts: WITH p AS (SELECT …)")
+        self.error("E401", "this SELECT is nested too deep", span, "too deep", "name its parts: WITH p AS (SELECT …)")
 
     def not_a_query(self, span: Span) -> None:
-        self.error("E259", "a class is derived by one SELECT, nothing else", span, "no query", "write AS SELECT …")
+        self.error("E118", "a class is derived by one SELECT, nothing else", span, "no query", "write AS SELECT …")
 
     def at(self, token: Token) -> Span:
         return Span(self.source.sql_span.start + token.start, self.source.sql_span.start + token.end + 1)
@@ -162,7 +162,7 @@ class _Analysis:
         except TokenError:
             start = self.source.sql_span.start + next((m.start() for m in _QUOTES.finditer(sql) if m["open"]), 0)
             message = "the SELECT cannot be read: this quote or comment is not closed"
-            self.error("E250", message, Span(start, start + 1), "starts here")
+            self.error("E117", message, Span(start, start + 1), "starts here")
             return None
         except ParseError as error:
             self.syntax_error(error.errors[0])
@@ -196,7 +196,7 @@ class _Analysis:
             if kind == T.SEMICOLON or (before is None and kind not in (T.SELECT, T.WITH, T.L_PAREN)):
                 self.not_a_query(self.at(token))
             elif kind in (T.COMMA, T.SELECT) and after in (None, T.COMMA, T.FROM, T.R_PAREN):
-                self.error("E250", f"the SELECT cannot be read: nothing follows `{word}`", self.at(token), "here")
+                self.error("E117", f"the SELECT cannot be read: nothing follows `{word}`", self.at(token), "here")
             elif token.start in self.edits:
                 continue
             elif kind in (T.VAR, T.NUMBER) and _DURATION.fullmatch(word):
@@ -218,7 +218,7 @@ class _Analysis:
         said = str(error["description"]).split(" but got ")[0]
         said = f"`{token.text}` is unexpected" if "Unexpected token" in said else said[:1].lower() + said[1:]
         said = "something is missing" if said.startswith("required") else said.replace("expecting )", "expected `)`")
-        self.error("E250", f"the SELECT cannot be read: {said}", self.at(token), "here")
+        self.error("E117", f"the SELECT cannot be read: {said}", self.at(token), "here")
 
     def query(self, node: exp.Expr | None, ctes: dict[str, Table], outer: Scope | None, *, rows: bool = True) -> Table:
         """Resolve a query; `rows` unless it is an operand, whose rows make no row of the class."""
@@ -243,7 +243,7 @@ class _Analysis:
         limit = node.args.get("limit") or node.args.get("offset")
         if limit and not node.args.get("order") and limit.expression.name.upper() != "ALL":
             message = f"{limit.key.upper()} without ORDER BY takes any rows"
-            self.error("E255", message, self.span(limit), "which ones?", "say which rows come first: ORDER BY …")
+            self.error("E312", message, self.span(limit), "which ones?", "say which rows come first: ORDER BY …")
         return result
 
     def select(self, node: exp.Select, ctes: dict[str, Table], outer: Scope | None, rows: bool) -> Table:
@@ -330,7 +330,7 @@ class _Analysis:
                 case exp.Window():
                     self.windowed.add(id(_bare(node.this)))
                 case exp.Placeholder() | exp.Parameter() if node.name != NOW_PARAMETER:
-                    self.error("E250", "the SELECT cannot be read: NOW is its only parameter", self.span(node), "")
+                    self.error("E117", "the SELECT cannot be read: NOW is its only parameter", self.span(node), "")
                 case exp.QueryTransform():
                     sql_types.report_unsteady("transform", self.span(node), self.findings)
                 case _:

@@ -41,7 +41,7 @@ def report_unsteady(name: str, span: Span, findings: Findings) -> None:
         helps = ["write NOW, the time of the tick, without parentheses"]
     elif name in ROW_ORDER_FUNCTIONS:
         why, helps = "rows have no order", ["take MIN(…) or MAX(…), or give an order: sort_array(collect_list(…))"]
-    findings.error("E254", f"`{name}` is not deterministic: {why}", span, "not deterministic", helps=helps)
+    findings.error("E311", f"`{name}` is not deterministic: {why}", span, "not deterministic", helps=helps)
 
 
 AGGREGATES_APART: Final = _words(
