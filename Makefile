@@ -55,7 +55,7 @@ bench: .venv/.ready ## run every benchmark
 	done
 
 soak: .venv/.ready ## run the long tests
-	$(PY) -m pytest -m soak $(ARGS) $(TESTS)
+	AUGURY_FRESH=1 $(PY) -m pytest -m soak $(ARGS) $(TESTS)
 
 docs: .venv/.ready ## write the generated pages of docs/
 	$(PY) tools/make_docs.py

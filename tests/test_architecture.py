@@ -135,11 +135,7 @@ def against_direction(modules: list[Module]) -> list[str]:
 
 
 def without_row(modules: list[Module]) -> list[str]:
-    return [
-        f"{module.path}: {module.unit} has no row in ALLOWED"
-        for module in modules
-        if module.unit not in ALLOWED
-    ]
+    return [f"{module.path}: {module.unit} has no row in ALLOWED" for module in modules if module.unit not in ALLOWED]
 
 
 def away_from_home(modules: list[Module]) -> list[str]:
@@ -323,9 +319,7 @@ def slow_modules_loaded_by(statements: str) -> set[str]:
     """Which of SLOW_TO_IMPORT a fresh interpreter holds after running the statements; they must succeed."""
     script = (
         "import sys\n"
-        "try:\n"
-        + "".join(f"    {line}\n" for line in statements.splitlines())
-        + "except SystemExit as stop:\n"
+        "try:\n" + "".join(f"    {line}\n" for line in statements.splitlines()) + "except SystemExit as stop:\n"
         "    if stop.code: raise\n"
         f"print('loaded:', *(sys.modules.keys() & {SLOW_TO_IMPORT!r}))\n"
     )

@@ -736,15 +736,20 @@ def test_a_file_that_breaks_off_keeps_its_rows(tmp_path):
 # ---- laws ------------------------------------------------------------------------------------------------
 
 
+def plain(value: Any) -> bool:
+    """Whether a whole number is written as numbers are: no sign of plus, no leading zeros."""
+    return str(value) == "-0" or str(int(value)) == str(value)
+
+
 def fits(value: Any, type_: t.Type) -> bool:
     """Whether a JSON value or the text of a cell can be stored in an attribute, said once more and plainly."""
     match type_:
         case t.Boolean():
             return isinstance(value, bool) or str(value).lower() in ("true", "false")
         case t.Int():
-            return not isinstance(value, bool) and abs(int(value)) <= 2**31 and str(int(value)) == str(value)
+            return not isinstance(value, bool) and abs(int(value)) <= 2**31 and plain(value)
         case t.BigInt():
-            return not isinstance(value, bool) and abs(int(value)) <= 2**63 and str(int(value)) == str(value)
+            return not isinstance(value, bool) and abs(int(value)) <= 2**63 and plain(value)
         case t.Decimal(precision=p, scale=scale):
             return abs(Decimal(str(value))) < Decimal(10) ** (p - scale)
         case t.Double():

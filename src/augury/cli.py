@@ -5,9 +5,12 @@ Exit codes: 0 done; 1 the program has findings; 2 wrong usage; 3 the environment
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -17,7 +20,7 @@ import typer
 from augury import __version__, limits
 from augury.api import Checked, check
 from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
-from augury.files import UnreadableFile, read_source
+from augury.files import UnreadableFile, read_source, write_text
 from augury.language.parser import keep_tables_in
 
 app = typer.Typer(
@@ -113,7 +116,12 @@ def fmt_command(
                 exit_code = max(exit_code, 1)
         elif write and path != "-":
             if formatted != source.text:
-                Path(path).write_text(formatted, "utf-8")
+                try:
+                    write_text(path, formatted)
+                except UnreadableFile as error:
+                    found.append((error.diagnostic, error.source))
+                    exit_code = max(exit_code, error.exit_code)
+                    continue
                 typer.echo(f"{path}: rewritten", err=True)
         else:
             typer.echo(formatted, nl=False)
@@ -162,13 +170,30 @@ def infer_command(
 
 def main() -> NoReturn:
     """The entry point of the `augury` command."""
+    gc.set_threshold(100_000)  # syntax trees are many objects and no garbage
+    for stream in (sys.stdout, sys.stderr):  # programs and JSON are UTF-8 wherever they go; names of files are bytes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     _keep_parse_tables()
     try:
         app()
-    except BrokenPipeError:  # the reader of our output has gone, as in `augury fmt … | head`
-        sys.stderr.close()
-        raise SystemExit(0) from None
+    except OSError as error:  # our output cannot be written: the disk is full, or its reader has gone, as `| head` does
+        if isinstance(error, BrokenPipeError):
+            _drop_output()
+            raise SystemExit(0) from None
+        with suppress(OSError):
+            typer.echo(f"augury: the output cannot be written: {error.strerror}", err=True)
+        _drop_output()
+        raise SystemExit(3) from None
     raise SystemExit(0)
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere, or Python would complain on its way out."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        with suppress(OSError):
+            os.dup2(nowhere, number)
 
 
 def _keep_parse_tables() -> None:
@@ -211,11 +236,11 @@ def _count(number: int, one: str, many: str) -> str:
 def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
     """Diagnostics as text go to standard error; as JSON they are the result, and go to standard output."""
     if output is Output.JSON:
-        typer.echo(
-            json.dumps([to_json(diagnostic, source) for diagnostic, source in found], ensure_ascii=False, indent=2)
-        )
+        text = json.dumps([to_json(diagnostic, source) for diagnostic, source in found], ensure_ascii=False, indent=2)
+        # The bytes of a file's name that are no UTF-8 are written as JSON writes such things: \udcff.
+        typer.echo(text.encode("utf-8", "backslashreplace").decode())
         return
-    colour = sys.stderr.isatty()
+    colour = sys.stderr is not None and sys.stderr.isatty()
     for diagnostic, source in found[: limits.ERRORS_SHOWN_MAX]:
         typer.echo(render(diagnostic, source, colour=colour) + "\n", err=True)
     if len(found) > limits.ERRORS_SHOWN_MAX:

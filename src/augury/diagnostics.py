@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 
@@ -67,7 +67,7 @@ class Source:
         """Keep the text and note where its lines start."""
         self.name = name
         self.text = text
-        self._starts = [0, *(i + 1 for i, ch in enumerate(text) if ch == "\n")] if "\n" in text else [0]
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))][:-1]
 
     def position(self, offset: int) -> tuple[int, int]:
         """The 1-based line and column of an offset."""
@@ -188,6 +188,7 @@ _COLOURS = {
     "off": "\x1b[0m",
 }
 _LINE_SHOWN_MAX = 140
+_WORDS_SHOWN_MAX = 1_000
 
 
 def render(diagnostic: Diagnostic, source: Source, *, colour: bool = False) -> str:
@@ -206,7 +207,7 @@ def render(diagnostic: Diagnostic, source: Source, *, colour: bool = False) -> s
     bar = paint("bar", " " * (width + 1) + "|")
     placed = bool(source.text) and diagnostic.mark != Mark(NOWHERE)
     lines = [
-        paint(severity, f"{severity}[{diagnostic.code}]") + paint("bold", f": {_printable(diagnostic.message)}"),
+        paint(severity, f"{severity}[{diagnostic.code}]") + paint("bold", f": {_words(diagnostic.message)}"),
         paint("bar", " " * width + "--> ") + _printable(source.name) + (f":{line}:{column}" if placed else ""),
     ]
     lines += [bar] if placed else []
@@ -224,8 +225,8 @@ def render(diagnostic: Diagnostic, source: Source, *, colour: bool = False) -> s
         left, right = window.place(start), window.place(end)
         under = " " * _columns(window.text[:left]) + sign * max(1, _columns(window.text[left:right]))
         style = severity if sign == "^" else "bar"
-        lines.append(bar + " " + paint(style, f"{under} {_printable(mark.label)}".rstrip()))
-    lines += [paint("bar", " " * (width + 1) + "= ") + f"help: {_printable(text)}" for text in diagnostic.helps]
+        lines.append(bar + " " + paint(style, f"{under} {_words(mark.label)}".rstrip()))
+    lines += [paint("bar", " " * (width + 1) + "= ") + f"help: {_words(text)}" for text in diagnostic.helps]
     return "\n".join(lines)
 
 
@@ -253,6 +254,11 @@ def _window(line: str, mark: int) -> _Window:
     cut = line[first : first + _LINE_SHOWN_MAX]
     before, after = "…" if first else "", "…" if first + len(cut) < len(line) else ""
     return _Window(before + _printable(cut) + after, first, len(before), len(cut))
+
+
+def _words(text: str) -> str:
+    """What is said of a place, which may quote a name as long as the program."""
+    return _printable(text if len(text) <= _WORDS_SHOWN_MAX else text[: _WORDS_SHOWN_MAX - 1] + "…")
 
 
 def _printable(text: str) -> str:

@@ -1,16 +1,22 @@
-"""Program files → text, or the diagnostic that says why not; the one place where the front end touches the disk."""
+"""Program files → text and back, or the diagnostic that says why not: where the front end touches the disk."""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from augury import limits
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, Source
 
+_BYTES_MAX = limits.PROGRAM_CHARACTERS_MAX * 4
+"""What a text of the greatest length takes at most in UTF-8."""
+
 
 class UnreadableFile(Exception):
-    """A file that gives no text; `exit_code` is 2 where the command was wrong, 1 where the content is."""
+    """A file that gives or takes no text; `exit_code` is 2 where the command was wrong, 1 where the content is."""
 
     def __init__(self, path: str, code: str, message: str, help_text: str, exit_code: int) -> None:
         """Make the diagnostic."""
@@ -23,7 +29,7 @@ class UnreadableFile(Exception):
 def read_source(path: str) -> Source:
     """The text of a program file; `-` is standard input."""
     try:
-        data = sys.stdin.buffer.read(limits.PROGRAM_CHARACTERS_MAX * 4 + 1) if path == "-" else _read(path)
+        data = _read(path)
     except FileNotFoundError:
         raise UnreadableFile(path, "E500", f"there is no file `{path}`", "check the path", 2) from None
     except IsADirectoryError:
@@ -31,29 +37,62 @@ def read_source(path: str) -> Source:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UnreadableFile(path, "E503", f"`{path}` cannot be read: {reason}", "check its permissions", 2) from None
-    if len(data) > limits.PROGRAM_CHARACTERS_MAX * 4:
+    return source_of(data, path)
+
+
+def source_of(data: bytes, path: str) -> Source:
+    """The text of a file that holds these bytes."""
+    if len(data) > _BYTES_MAX:
         raise _too_long(path)
     try:
-        return Source(path, data.decode("utf-8-sig").replace("\r\n", "\n"))
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UnreadableFile(
             path,
             "E502",
-            f"`{path}` is not UTF-8: byte 0x{data[error.start]:02x} in line {line} at offset {error.start}",
+            f"`{path}` is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line} at offset {error.start}",
             "save it as UTF-8; is it a program at all?",
             1,
         ) from None
+    if len(text) > limits.PROGRAM_CHARACTERS_MAX:
+        raise _too_long(path)
+    return Source(path, text)
+
+
+def write_text(path: str, text: str) -> None:
+    """Put a text in the place of a file's, all at once: where that fails, the old one is still there."""
+    import shutil
+    import tempfile
+
+    file = Path(path).resolve()
+    new = None
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", newline="", delete=False) as stream:
+            new = stream.name
+            stream.write(text)
+        shutil.copymode(file, new)
+        os.replace(new, file)
+    except OSError as error:
+        if new is not None:
+            with suppress(OSError):
+                os.unlink(new)
+        message = f"`{path}` cannot be written: {error.strerror}"
+        raise UnreadableFile(path, "E503", message, "check its permissions, and the space on the disk", 2) from None
 
 
 def _read(path: str) -> bytes:
+    if path == "-":
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, "standard input is closed")
+        return sys.stdin.buffer.read(_BYTES_MAX + 1)
     file = Path(path)
     if file.is_dir():
         raise IsADirectoryError
-    if file.is_file() and file.stat().st_size > limits.PROGRAM_CHARACTERS_MAX * 4:
+    if file.is_file() and file.stat().st_size > _BYTES_MAX:
         raise _too_long(path)
     with file.open("rb") as stream:
-        return stream.read(limits.PROGRAM_CHARACTERS_MAX * 4 + 1)
+        return stream.read(_BYTES_MAX + 1)
 
 
 def _too_long(path: str) -> UnreadableFile:

@@ -17,7 +17,7 @@ from augury.language.lexer import CONTEXTUAL, RESERVED
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # What the builder and the analysis refuse in a text that the grammar takes; every other E1xx is a syntax error.
-DELIBERATE = frozenset({"E104", "E105", "E106", "E108", "E109", "E110", "E111", "E112", "E113", "E116"})
+DELIBERATE = frozenset({"E104", "E105", "E106", "E108", "E109", "E110", "E111", "E112", "E113", "E116", "E117"})
 
 _CLASSES = ("A", "B", "C", "D", "Order", "`select`")
 _ATTRIBUTES = ("x", "y", "z", "amount")
@@ -492,6 +492,8 @@ class _Grammar:
                 options += [f"UPPER ( {same} )", f"SUBSTRING ( {same} , 1 , 2 )"]
             case "truth":
                 options.append(f"STARTSWITH ( {self.scalar('text', depth, leaf)} , 'a' )")
+            case _:
+                pass
         return self.rarely(("frobnicate ( )", "ABS ( * )", "COUNT ( * )", "PREV ( x )", f"IF ( {same} )"), options)
 
     # ---- what MATCH and COMPOSITE share

@@ -119,14 +119,7 @@ def span_of(part: Any) -> Span | None:
     """Where a token or node stands; None for what stands nowhere."""
     if isinstance(part, Token):
         return Span(part.start_pos or 0, part.end_pos or 0)
-    if isinstance(part, list):
-        return next((found for item in part if (found := span_of(item)) is not None), None)
     return getattr(part, "span", None)
-
-
-def _whole(children: list[Any]) -> Span:
-    spans = [found for child in children if (found := span_of(child)) is not None]
-    return spans[0].to(spans[-1]) if spans else Span(0, 0)
 
 
 def too_deep(parts: list[Any]) -> Diagnostic:
@@ -152,16 +145,23 @@ class Callbacks:
         builder, keep_all, keep_commas = self._builder, rule == "name", rule == "repeat"
 
         def called(children: list[Any]) -> Any:
-            parts = (
-                children
-                if keep_all
-                else [
-                    c
-                    for c in children
-                    if not isinstance(c, Token) or c.type in _TELLING or (keep_commas and c.type == "COMMA")
-                ]
-            )
-            return builder.measured(method(_whole(children), *parts), children)
+            parts = []
+            start = end = None
+            for child in children:
+                if type(child) is Token:
+                    if keep_all or child.type in _TELLING or (keep_commas and child.type == "COMMA"):
+                        parts.append(child)
+                    first, last = child.start_pos, child.end_pos
+                else:
+                    parts.append(child)
+                    span = getattr(child, "span", None)
+                    if span is None:
+                        continue
+                    first, last = span.start, span.end
+                start = first if start is None else start
+                end = last
+            whole = Span(start or 0, end or 0)
+            return builder.measured(method(whole, *parts), children, whole)
 
         return called
 
@@ -177,7 +177,7 @@ class ExpressionBuilder:
         """Forget the statement before."""
         self._depths.clear()
 
-    def measured(self, node: Any, children: list[Any]) -> Any:
+    def measured(self, node: Any, children: list[Any], span: Span) -> Any:
         """Note how deep a node is; refuse one that is too deep."""
         depths = self._depths
         depth = 1 + max((depths[id(c)][1] for c in children if id(c) in depths), default=0)
