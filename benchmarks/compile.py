@@ -29,12 +29,14 @@ def program(classes: int) -> str:
             "  ID (account) LIFESPAN (5d)",
             f"  ON CHANGE AND NEW.occTime > OLD.occTime + 5m DO inform{i}('delayed', NEW.account, NEW.quantity);",
             f"CREATE COMPLEX EVENT CLASS Twice{i} (account INT, most INT) ID (account)",
-            f"  AS MATCH prior(Order{i}(account, q, _), !Order{i}[quantity > 10 AND place <> 'x'] AND Order{i}(account, r, _))",
+            f"  AS MATCH prior(Order{i}(account, q, _),",
+            f"    !Order{i}[quantity > 10 AND place <> 'x'] AND Order{i}(account, r, _))",
             "  WHERE q < r WITHIN 3h RETURN r AS most;",
             f"CREATE COMPLEX EVENT CLASS Alone{i} (account INT) ID (account)",
             f"  AS COMPOSITE Twice{i}(account, _) > !Order{i}(account, _, _) WITHIN 10m CONTEXT CHRONICLE;",
             f"CREATE COMPLEX EVENT CLASS Sum{i} (account INT, total BIGINT) ID (account) LIFESPAN (3d)",
-            f"  AS SELECT o.account, SUM(o.quantity) AS total FROM Order{i} o WHERE o.occTime - NOW < 5d GROUP BY o.account",
+            f"  AS SELECT o.account, SUM(o.quantity) AS total FROM Order{i} o",
+            "  WHERE o.occTime - NOW < 5d GROUP BY o.account",
             "  OCCURRING AT MAX(o.occTime)",
             f"  ON ANNOUNCEMENT DO report{i}(NEW.total);",
         ]
@@ -44,7 +46,8 @@ def program(classes: int) -> str:
 def cpu_seconds(path: Path) -> float:
     """CPU seconds of one `augury check` in a process of its own."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-m", "augury", "check", str(path)], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "augury", "check", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -67,9 +67,19 @@ def test_the_forms_of_a_time_between_brackets(text: str, moment: Moment) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "02-30-1999", "1999 13 01 0 0 0", "06 06 99 9 20 0", "9 20", "1999-06-06T25:00:00Z", "1999-06-06T09:20:00.5Z",
-             "0001-01-01T00:00:00+14:00", "yesterday"]
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "02-30-1999",
+        "1999 13 01 0 0 0",
+        "06 06 99 9 20 0",
+        "9 20",
+        "1999-06-06T25:00:00Z",
+        "1999-06-06T09:20:00.5Z",
+        "0001-01-01T00:00:00+14:00",
+        "yesterday",
+    ],
+)
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(NoSuchTime):
         parse_moment(text)

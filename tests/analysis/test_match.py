@@ -5,6 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
+
 from tests.analysis.lowering import codes, expression, lines
 
 
@@ -195,9 +196,8 @@ def test_definitions_that_explode_are_refused() -> None:
 
 
 def test_a_complex_class_without_a_lifespan_takes_the_longest_of_its_constituents() -> None:
-    from tests.analysis.lowering import CLASSES
-
     from augury.api import compile
+    from tests.analysis.lowering import CLASSES
 
     program = compile(CLASSES + "CREATE COMPLEX EVENT CLASS T () ID () AS MATCH prior(A, C);")
     plan = program.class_plan("t")

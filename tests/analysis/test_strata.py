@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 from augury.analysis.strata import stratify
 
-GRAPHS = st.integers(0, 8).flatmap(
-    lambda n: st.fixed_dictionaries(
-        {str(i): st.lists(st.sampled_from([str(j) for j in range(n)] or ["-"]), unique=True) for i in range(n)}
-    )  # fmt: skip
-)
+
+def graphs_of(size: int) -> st.SearchStrategy[dict[str, list[str]]]:
+    names = [str(i) for i in range(size)]
+    return st.fixed_dictionaries({name: st.lists(st.sampled_from(names), unique=True) for name in names})
+
+
+GRAPHS = st.integers(0, 8).flatmap(graphs_of)
 
 
 def reachable(reads: dict[str, list[str]], start: str) -> set[str]:

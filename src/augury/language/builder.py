@@ -122,12 +122,12 @@ def span_of(part: Any) -> Span | None:
     return getattr(part, "span", None)
 
 
-def too_deep(parts: list[Any]) -> Diagnostic:
-    """What is said of parts that are nested too deep."""
+def too_deep(span: Span) -> Diagnostic:
+    """What is said of something that is nested too deep."""
     return Diagnostic(
         "E401",
         f"this is nested more than {limits.NESTING_MAX} levels deep",
-        Mark(_whole(parts), "too deep"),
+        Mark(span, "too deep"),
         helps=("name parts of it with DEFINE, or with classes of their own",),
     )
 
@@ -190,7 +190,7 @@ class ExpressionBuilder:
                 # One that is no operand was merged: forgotten here, or long lists would take space squared.
                 depth = max(depth, depths[id(child)][1] + 1 if is_operand else depths.pop(id(child))[1])
         if depth > DEPTH_MAX:
-            raise Misuse(too_deep(children))
+            raise Misuse(too_deep(span))
         depths[id(node)] = (node, depth)
         return node
 

@@ -163,7 +163,7 @@ def _parse_piece(piece: _Piece, findings: Findings) -> Iterator[s.Statement]:
     """Read a statement; where a `;` was forgotten, go on at the next one."""
     tokens, start, stop = piece.tokens, 0, piece.tokens[-1].end_pos or 0
     if (opener := _too_deep(tokens)) is not None:
-        findings.add(too_deep([opener]))
+        findings.add(too_deep(Span(opener.start_pos or 0, opener.end_pos or 0)))
         return
     while start < len(tokens) and findings.count() < limits.SYNTAX_ERRORS_MAX:
         try:
