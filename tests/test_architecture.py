@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "actions": NOUNS | {"algebra", "history", "engine"},
 }
 ALLOWED["api"] = set(ALLOWED)
-ALLOWED["explain"] = NOUNS | {"api", "language", "algebra"}
+ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 ALLOWED["cli"] = set(ALLOWED)

@@ -45,6 +45,7 @@ class Stage(StrEnum):
 
     SYNTAX = "syntax"
     ALGEBRA = "algebra"
+    AUTOMATON = "automaton"
 
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE…", help="Programs; - is standard input.")]
@@ -134,6 +135,7 @@ def explain_command(
     subject: Annotated[str, typer.Argument(metavar="FILE|CODE", help="A program, or an error code such as E203.")],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A class, rule, trigger or definition.")] = None,
     stage: Annotated[Stage, typer.Option("--stage", help="Which form of the program to show.")] = Stage.ALGEBRA,
+    dot: Annotated[bool, typer.Option("--dot", help="An automaton for Graphviz.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show a program at a stage of its compilation, or the long help of an error code."""
@@ -144,7 +146,7 @@ def explain_command(
         return
     checked = _checked_or_exit(subject, output)
     try:
-        typer.echo(explain_program(checked, name, stage.value))
+        typer.echo(explain_program(checked, name, stage.value, dot=dot))
     except ExplainError as error:
         _report([(error.diagnostic, checked.source)], output)
         raise typer.Exit(1) from None

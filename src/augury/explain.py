@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from augury import limits
 from augury.algebra import dump as algebra
+from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
 from augury.api import Checked
+from augury.automata.build import VariableUnderNegation, compile_expression
+from augury.automata.operations import TooManyStates
 from augury.catalogue import entry
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, closest
 from augury.language import syntax as s
@@ -28,23 +32,47 @@ def explain_code(code: str) -> str | None:
     return None if found is None else found.text()
 
 
-def explain_program(checked: Checked, name: str | None, stage: str) -> str:
-    """The program, or one thing of it, as syntax or as algebra."""
-    assert checked.program is not None, "only programs without errors are explained"
-    if name is None:
-        return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(checked.program)
-    things = dict(_syntax(checked.syntax)) if stage == "syntax" else dict(_algebra(checked.program))
+def explain_program(checked: Checked, name: str | None, stage: str, *, dot: bool = False) -> str:
+    """The program, or one thing of it, as syntax, as algebra or, of MATCH classes, as automata."""
+    program = checked.program
+    assert program is not None, "only programs without errors are explained"
+    if stage == "automaton":
+        things = dict(_automata(program, dot))
+        if name is None:
+            return "\n\n".join(text for _, text in things.values()) or "the program has no MATCH class"
+    elif name is None:
+        return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(program)
+    else:
+        things = dict(_syntax(checked.syntax)) if stage == "syntax" else dict(_algebra(program))
     found = things.get(name.casefold())
     if found is None:
+        what = "no MATCH class" if stage == "automaton" else "nothing"
         names = [spelling for spelling, _ in things.values()]
         meant = closest(name, names)
         helps = [f"did you mean `{meant}`?" if meant else f"there is {', '.join(names)}"]
         if any(isinstance(st, s.Definition) and st.name.key == name.casefold() for st in checked.syntax.statements):
             helps = ["a definition is expanded where it is used: see it with --stage syntax"]
         raise ExplainError(
-            Diagnostic("E504", f"the program has nothing called `{name}`", Mark(NOWHERE), helps=tuple(helps))
+            Diagnostic("E504", f"the program has {what} called `{name}`", Mark(NOWHERE), helps=tuple(helps))
         )
     return found[1]
+
+
+def _automata(program: Program, dot: bool) -> Iterator[tuple[str, tuple[str, str]]]:
+    for plan in program.classes:
+        if isinstance(plan.derivation, MatchPlan):
+            name = plan.event_class.name
+            yield name.casefold(), (name, _automaton(name, plan.derivation, dot))
+
+
+def _automaton(name: str, plan: MatchPlan, dot: bool) -> str:
+    try:
+        compiled = compile_expression(plan.expression)
+    except TooManyStates:
+        return f"{name}: more than {limits.AUTOMATON_STATES_MAX:,} states"
+    except VariableUnderNegation:
+        return f"{name}: a variable that a negation binds stands in several places there; it has no one automaton"
+    return compiled.to_dot() if dot else f"{name}: {compiled.dump()}"
 
 
 def _syntax(program: s.Program) -> Iterator[tuple[str, tuple[str, str]]]:

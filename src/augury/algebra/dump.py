@@ -196,30 +196,29 @@ def _composite_plan(plan: c.CompositePlan) -> list[str]:
 
 
 def _composite(node: c.Composite) -> list[str]:
-    below = _indent((line for child in c.children(node) for line in _composite(child)), 1)
     match node:
         case e.Primitive():
             return [_primitive(node)]
         case c.Node(operator=operator):
-            return [operator.value, *below]
+            return [operator.value, *_below(node)]
         case c.AnyOf(count=count):
-            return [f"ANY {count} of", *below]
+            return [f"ANY {count} of", *_below(node)]
         case c.Bounded(low_us=low, high_us=high):
             since = "" if low is None else f" from {show_time(low)}"
             until = "" if high is None else f" until {show_time(high)}"
-            return [f"occurring{since}{until}", *below]
+            return [f"occurring{since}{until}", *_below(node)]
         case c.NotBetween(absent=absent, opening=opening, closing=closing):
             labelled = [("from", opening), ("no", absent), ("to", closing)]
             return ["NOT between", *_labelled(labelled)]
         case c.AbsentFor(opening=opening, absent=absent, within_us=within_us):
             return [f"absent for {show_duration(within_us)}", *_labelled([("from", opening), ("no", absent)])]
         case c.Repeat(count=count, open=is_open):
-            return [f"{count} or more" if is_open else f"every {count}", *below]
+            return [f"{count} or more" if is_open else f"every {count}", *_below(node)]
         case c.Plus(delay_us=delay_us):
-            return [f"+ {show_duration(delay_us)}", *below]
+            return [f"+ {show_duration(delay_us)}", *_below(node)]
         case c.Scoped(within_us=within_us, where=where):
             within = "" if within_us is None else f" within {show_duration(within_us)}"
-            return [f"scope{within}{'' if where is None else f' where {scalar(where)}'}", *below]
+            return [f"scope{within}{'' if where is None else f' where {scalar(where)}'}", *_below(node)]
         case c.Aperiodic(opening=opening, middle=middle, closing=closing, gathered=gathered):
             title = "APERIODIC*" if gathered else "APERIODIC"
             return [title, *_labelled([("from", opening), ("each", middle), ("to", closing)])]
@@ -228,6 +227,10 @@ def _composite(node: c.Composite) -> list[str]:
             return [title, *_labelled([("from", opening), ("to", closing)])]
         case _:
             assert_never(node)
+
+
+def _below(node: c.Composite) -> list[str]:
+    return _indent((line for child in c.children(node) for line in _composite(child)), 1)
 
 
 def _labelled(parts: list[tuple[str, c.Composite]]) -> list[str]:

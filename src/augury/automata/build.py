@@ -1,0 +1,182 @@
+"""An event expression → its minimal automaton, operator by operator (Gehani, Jagadish, Shmueli 1992, sections 3 and 5).
+
+Attribute variables around the whole expression are fixed: the automaton is that of one value of each. Each operator is
+built as the contract defines it, from `operations`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import assert_never
+
+from augury.algebra.expression import (
+    Anything,
+    Apply,
+    Equate,
+    Exists,
+    Expression,
+    MatchOperator,
+    Nth,
+    Place,
+    Primitive,
+    Some,
+    Variable,
+    walk,
+)
+from augury.automata import operations as on
+from augury.automata.alphabet import Alphabet, alphabet_of
+from augury.automata.automaton import Automaton
+
+Op = MatchOperator
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An automaton and what its symbols stand for."""
+
+    alphabet: Alphabet
+    automaton: Automaton
+
+    def dump(self) -> str:
+        """The automaton with its symbols' names."""
+        return self.automaton.dump(self.alphabet.names())
+
+    def to_dot(self) -> str:
+        """The automaton for Graphviz, with its symbols' names."""
+        return self.automaton.to_dot(self.alphabet.names())
+
+
+class VariableUnderNegation(Exception):
+    """A variable bound inside a negation stands in several places: no one automaton tells its values apart."""
+
+
+def compile_expression(expression: Expression) -> Compiled:
+    """The minimal automaton of an expression whose correlation variables are all bound."""
+    body = expression.operand if isinstance(expression, Some) else expression
+    body = _without_inner_variables(body)
+    alphabet = alphabet_of(body)
+    automaton = _Builder(alphabet).build(body)
+    start = next((i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start), None)
+    return Compiled(alphabet, automaton if start is None else _after(automaton, start))
+
+
+def _after(automaton: Automaton, symbol: int) -> Automaton:
+    """The automaton that has read the start already."""
+    delta, accepting = automaton.delta, automaton.accepting
+    begun = delta[0][symbol]
+    return on.build(automaton.symbols, (), begun, lambda q, a: delta[q][a], accepting.__getitem__)
+
+
+def _without_inner_variables(expression: Expression) -> Expression:
+    """A variable that is bound inside a negation and stands there once may have any value."""
+    match expression:
+        case Primitive() | Place():
+            return expression
+        case Apply(operands=operands):
+            return replace(expression, operands=tuple(map(_without_inner_variables, operands)))
+        case Nth() | Equate() | Exists():
+            return replace(expression, operand=_without_inner_variables(expression.operand))
+        case Some(variables=variables, operand=operand):
+            names = {variable.name for variable in variables}
+            places = [b.name for n in walk(operand) if isinstance(n, Primitive) for b in n.bindings
+                      if isinstance(b, Variable) and b.name in names]  # fmt: skip
+            if len(places) > len(names):
+                raise VariableUnderNegation
+            return _freed(_without_inner_variables(operand), names)
+        case _:
+            assert_never(expression)
+
+
+def _freed(expression: Expression, names: set[str]) -> Expression:
+    match expression:
+        case Primitive(bindings=bindings):
+            free = tuple(Anything() if isinstance(b, Variable) and b.name in names else b for b in bindings)
+            return replace(expression, bindings=free)
+        case Place():
+            return expression
+        case Apply(operands=operands):
+            return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
+        case Nth() | Equate() | Exists() | Some():
+            return replace(expression, operand=_freed(expression.operand, names))
+        case _:
+            assert_never(expression)
+
+
+class _Builder:
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.alphabet = alphabet
+        self.size = len(alphabet.symbols)
+        starts = {i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start}
+        self.any = on.ending_in(self.size, set(range(self.size)) - starts)
+        self.start = on.ending_in(self.size, starts)
+        self.first = on.complement(on.concatenation(self.any, self.any))
+
+    def build(self, expression: Expression) -> Automaton:
+        match expression:
+            case Primitive():
+                return on.ending_in(self.size, self.alphabet.where(expression))
+            case Place(variable=variable):
+                return on.marked(self.size, variable)
+            case Nth(count=count, every=every, operand=operand):
+                return on.counted(self.build(operand), count, every=every)
+            case Equate(operand=operand, variable=variable):
+                return on.intersection(self.build(operand), on.marked(self.size, variable))
+            case Exists(variable=variable, operand=operand):
+                return on.projected(self.build(operand), variable)
+            case Apply(operator=operator, operands=operands):
+                return self._apply(operator, [self.build(operand) for operand in operands])
+            case Some():
+                raise AssertionError("variables are bound around the whole, or freed before")
+            case _:
+                assert_never(expression)
+
+    def _apply(self, operator: Op, of: list[Automaton]) -> Automaton:
+        match operator:
+            case Op.NULL:
+                return on.ending_in(self.size, ())
+            case Op.ANY:
+                return self.any
+            case Op.START:
+                return self.start
+            case Op.FIRST:
+                return self.first
+            case Op.AND:
+                return reduce(on.intersection, of)
+            case Op.OR:
+                return reduce(on.union, of)
+            case Op.NOT:
+                return on.complement(of[0])
+            case Op.RELATIVE:
+                return on.concatenation(of[0], of[1])
+            case Op.RELATIVE_PLUS:
+                return on.repetition(of[0])
+            case Op.PRIOR:
+                return reduce(self._prior, of)
+            case Op.SEQUENCE:
+                return reduce(self._sequence, of)
+            case Op.PIPE:
+                return on.piped(of[0], of[1])
+            case Op.AFTER_FIRST:
+                return on.concatenation(on.piped(of[1], self.first), of[0])
+            case Op.BETWEEN_EACH:
+                return on.in_each_stretch(of[0], of[1])
+            case Op.FIRST_AFTER:
+                earlier = self._prior(of[2], self.any)
+                return on.in_each_stretch(on.intersection(of[1], on.complement(earlier)), of[0])
+            case Op.BEFORE:
+                return self._prior(of[0], self.any)
+            case Op.HAPPENED:
+                return on.union(of[0], self._prior(of[0], self.any))
+            case Op.PREFIX:
+                return on.possible(of[0])
+            case Op.SERIES:
+                return on.intersection(of[1], on.complement(self._prior(on.complement(of[0]), of[1])))
+            case _:
+                assert_never(operator)
+
+    def _prior(self, e: Automaton, f: Automaton) -> Automaton:
+        return on.intersection(on.concatenation(e, self.any), f)
+
+    def _sequence(self, e: Automaton, f: Automaton) -> Automaton:
+        return on.intersection(on.concatenation(e, self.first), f)
