@@ -47,7 +47,7 @@ class Reading:
 
 def prefix_places(e: Expression, at_hand: Places, scope: Scope) -> frozenset[int]:
     """The places after which E can still take place at a later one."""
-    future = _Future(e, scope)
+    future = Future(e, scope)
     rest = future.beginning(e, scope)
     found = set()
     for place in at_hand:
@@ -58,8 +58,8 @@ def prefix_places(e: Expression, at_hand: Places, scope: Scope) -> frozenset[int
     return frozenset(found)
 
 
-class _Future:
-    """One question: the values and events that are thought of in it."""
+class Future:
+    """One question about an expression: the values and events that are thought of in it."""
 
     def __init__(self, e: Expression, scope: Scope) -> None:
         self.values = _values(e, scope)
