@@ -106,6 +106,12 @@ def test_explain_shows_a_class_at_both_stages() -> None:
     assert run("explain", CARD, "Suspicious", "--stage", "syntax").stdout.startswith("ComplexClass")
 
 
+def test_explain_shows_the_automaton_of_a_match() -> None:
+    assert run("explain", CARD, "Suspicious", "--stage", "automaton").stdout.startswith("Suspicious: 3 states")
+    assert run("explain", CARD, "--stage", "automaton", "--dot").stdout.startswith("digraph automaton {")
+    assert "no MATCH class called `Login`" in run("explain", CARD, "Login", "--stage", "automaton").stderr
+
+
 def test_explain_of_an_unknown_name_proposes_one() -> None:
     done = run("explain", CARD, "Suspicius")
     assert done.exit_code == 1

@@ -8,7 +8,7 @@ histories only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -61,25 +61,26 @@ class Wanted:
     previous: bool = True
 
 
+EVERYTHING = Wanted()
 PLAIN = Wanted(exists=False, prefix=False, start=False, attributes=False, masks=False)
 """Letters and operators alone."""
 
 
-def pair(seed: int, wanted: Wanted = Wanted(), events: int = 8) -> tuple[Expression, tuple[Event, ...]]:
+def pair(seed: int, wanted: Wanted = EVERYTHING, events: int = 8) -> tuple[Expression, tuple[Event, ...]]:
     """An expression and a history of at most so many events."""
     random = Random(seed)
     return expression(random, wanted), history(random, random.choice((0, 1, *range(2, events), *range(2, events + 1))))
 
 
 def pairs(
-    first: int, count: int, wanted: Wanted = Wanted(), events: int = 8
+    first: int, count: int, wanted: Wanted = EVERYTHING, events: int = 8
 ) -> Iterator[tuple[int, Expression, tuple[Event, ...]]]:
     """Many of them, each with its seed."""
     for seed in range(first, first + count):
         yield seed, *pair(seed, wanted, events)
 
 
-def expression(random: Random, wanted: Wanted = Wanted(), free: tuple[str, ...] = ()) -> Expression:
+def expression(random: Random, wanted: Wanted = EVERYTHING, free: tuple[str, ...] = ()) -> Expression:
     """An expression whose free correlation variables are among `free`."""
     while True:
         findings = Findings()
@@ -130,17 +131,17 @@ MASKS = (_mask(Operator.GT, s.Constant(0, INT)), _mask(Operator.EQ, s.Constant(1
 MASKS_WITH_PREVIOUS = (*MASKS, _mask(Operator.GT, s.Previous("v", 1, INT)))
 
 
-@dataclass
+@dataclass(eq=False)
 class _Maker:
     random: Random
     wanted: Wanted
     names: int = 0
-    kinds: list[Callable[[int, tuple[str, ...]], Expression]] = field(init=False)
+    kinds: Sequence[Callable[[int, tuple[str, ...]], Expression]] = field(init=False)
 
     def __post_init__(self) -> None:
-        w = self.wanted
-        self.kinds = [self._binary] * 7 + [self._unary] * 3 + [self._nth] * 2 + [self._ternary]
-        self.kinds += [self._exists] * 3 * w.exists + [self._prefix] * w.prefix
+        often = {self._binary: 7, self._unary: 3, self._nth: 2, self._ternary: 1}
+        often |= {self._exists: 3 * self.wanted.exists, self._prefix: 1 * self.wanted.prefix}
+        self.kinds = [kind for kind, times in often.items() for _ in range(times)]
 
     def make(self, depth: int, free: tuple[str, ...]) -> Expression:
         if depth == 0 or self.random.random() < 0.08:
@@ -167,7 +168,8 @@ class _Maker:
             return Primitive(name)
         masks = MASKS_WITH_PREVIOUS if self.wanted.previous else MASKS
         mask = self.random.choice((None, None, *masks)) if self.wanted.masks else None
-        bindings = (self._binding(), self._binding()) if self.wanted.attributes and self.random.random() < 0.7 else ()
+        is_bound = self.wanted.attributes and self.random.random() < 0.7
+        bindings = (self._binding(), self._binding()) if is_bound else ()
         return Primitive("K", bindings, mask)
 
     def _binding(self) -> Binding:

@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import assert_never
 
+from augury import limits
 from augury.algebra import scalar as a
 from augury.algebra.operators import COMPARISONS, FUNCTIONS, SIGNATURES, SYMBOLS, Operator, TypeProblem, spelling
 from augury.analysis.declarations import resolve_type, unknown_attribute
@@ -179,9 +181,12 @@ class _Lowering:
     def _apply(self, operator: Operator, operands: Sequence[s.Scalar], span: Span, called: str = "") -> a.Scalar | None:
         lowered = [self.lower(operand) for operand in operands]
         known = [operand for operand in lowered if operand is not None]
-        if len(known) < len(lowered):
-            return None
-        known = _read_beside_times(known)
+        return self._applied(operator, known, span, called) if len(known) == len(lowered) else None
+
+    def _applied(
+        self, operator: Operator, operands: Sequence[a.Scalar], span: Span, called: str = ""
+    ) -> a.Scalar | None:
+        known = _read_beside_times(operands)
         built = a.apply(operator, tuple(known), span)
         if isinstance(built, TypeProblem) and operator in COMPARED and self._not_a_time(known):
             return None
@@ -243,14 +248,27 @@ class _Lowering:
 
     def _between(self, expression: s.Between) -> a.Scalar | None:
         span = expression.span
-        low = self._apply(Operator.GE, [expression.operand, expression.low], span, "BETWEEN")
-        # The operand's own mistakes are reported once: the second half is built on a silent findings list.
-        silent = _Lowering(self.scope, Findings() if low is None else self.findings)
-        high = silent._apply(Operator.LE, [expression.operand, expression.high], span, "BETWEEN")
+        parts = [self.lower(part) for part in (expression.operand, expression.low, expression.high)]
+        operand, least, most = parts
+        if operand is None or least is None or most is None or self._is_too_large(operand, span):
+            return None
+        low = self._applied(Operator.GE, [operand, least], span, "BETWEEN")
+        high = None if low is None else self._applied(Operator.LE, [operand, most], span, "BETWEEN")
         if low is None or high is None:
             return None
         both = self._built(a.apply(Operator.AND, (low, high), span), [low, high], span)
         return self._negated(both, expression.negated, span)
+
+    def _is_too_large(self, operand: a.Scalar, span: Span) -> bool:
+        """Report an operand that is too large to stand twice, as in `x >= low AND x <= high`: nested, such double."""
+        if sum(1 for _ in islice(a.walk(operand), limits.EXPRESSION_NODES_MAX)) < limits.EXPRESSION_NODES_MAX:
+            return False
+        parts = f"{limits.EXPRESSION_NODES_MAX:,} parts"
+        helps = ["write comparisons with AND instead of BETWEEN inside BETWEEN"]
+        self.findings.error(
+            "E403", f"the operand of this BETWEEN has more than {parts}", span, "too large", helps=helps
+        )
+        return True
 
     def _case(self, expression: s.Case) -> a.Scalar | None:
         branches = [(self.lower(condition), self.lower(value)) for condition, value in expression.branches]

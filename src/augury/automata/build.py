@@ -1,7 +1,8 @@
 """An event expression → its minimal automaton, operator by operator (Gehani, Jagadish, Shmueli 1992, sections 3 and 5).
 
 Attribute variables around the whole expression are fixed: the automaton is that of one value of each. Each operator is
-built as the contract defines it, from `operations`.
+built as the contract defines it, from `operations`. `start` is a symbol that the automaton has read before the first
+event; `any`, classes, `!` and prefix do not take place at it, and EXISTS ranges over it only if it is named inside.
 """
 
 from __future__ import annotations
@@ -108,9 +109,10 @@ class _Builder:
         self.alphabet = alphabet
         self.size = len(alphabet.symbols)
         starts = {i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start}
-        self.any = on.ending_in(self.size, set(range(self.size)) - starts)
+        self.to_come = [i for i in range(self.size) if i not in starts]
+        self.any = on.ending_in(self.size, self.to_come)
         self.start = on.ending_in(self.size, starts)
-        self.first = on.complement(on.concatenation(self.any, self.any))
+        self.first = self._not(on.concatenation(self.any, self.any))
 
     def build(self, expression: Expression) -> Automaton:
         match expression:
@@ -123,7 +125,8 @@ class _Builder:
             case Equate(operand=operand, variable=variable):
                 return on.intersection(self.build(operand), on.marked(self.size, variable))
             case Exists(variable=variable, operand=operand):
-                return on.projected(self.build(operand), variable)
+                named = any(isinstance(n, Apply) and n.operator is Op.START for n in walk(operand))
+                return on.projected(self.build(operand), variable, range(self.size) if named else self.to_come)
             case Apply(operator=operator, operands=operands):
                 return self._apply(operator, [self.build(operand) for operand in operands])
             case Some():
@@ -146,7 +149,7 @@ class _Builder:
             case Op.OR:
                 return reduce(on.union, of)
             case Op.NOT:
-                return on.complement(of[0])
+                return self._not(of[0])
             case Op.RELATIVE:
                 return on.concatenation(of[0], of[1])
             case Op.RELATIVE_PLUS:
@@ -158,22 +161,26 @@ class _Builder:
             case Op.PIPE:
                 return on.piped(of[0], of[1])
             case Op.AFTER_FIRST:
-                return on.concatenation(on.piped(of[1], self.first), of[0])
+                return on.concatenation(on.counted(of[1], 1, every=False), of[0])
             case Op.BETWEEN_EACH:
                 return on.in_each_stretch(of[0], of[1])
             case Op.FIRST_AFTER:
                 earlier = self._prior(of[2], self.any)
-                return on.in_each_stretch(on.intersection(of[1], on.complement(earlier)), of[0])
+                return on.in_each_stretch(on.intersection(of[1], self._not(earlier)), of[0])
             case Op.BEFORE:
                 return self._prior(of[0], self.any)
             case Op.HAPPENED:
                 return on.union(of[0], self._prior(of[0], self.any))
             case Op.PREFIX:
-                return on.possible(of[0])
+                return on.intersection(self.any, on.possible(of[0], self.to_come))
             case Op.SERIES:
-                return on.intersection(of[1], on.complement(self._prior(on.complement(of[0]), of[1])))
+                return on.intersection(of[1], self._not(self._prior(self._not(of[0]), of[1])))
             case _:
                 assert_never(operator)
+
+    def _not(self, e: Automaton) -> Automaton:
+        """Every event where E does not take place; the start is none."""
+        return on.intersection(self.any, on.complement(e))
 
     def _prior(self, e: Automaton, f: Automaton) -> Automaton:
         return on.intersection(on.concatenation(e, self.any), f)

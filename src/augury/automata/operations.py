@@ -182,12 +182,13 @@ def in_each_stretch(inner: Automaton, delimiter: Automaton) -> Automaton:
     return build(e.symbols, e.variables, (0, outside), step, lambda q: q[1] != outside and f.accepting[q[1]])
 
 
-def possible(automaton: Automaton) -> Automaton:
-    """`prefix(E)`: words that some further word makes one of E."""
+def possible(automaton: Automaton, to_come: Iterable[int]) -> Automaton:
+    """`prefix(E)`: words that some further word of symbols that may still come makes one of E."""
+    assert not automaton.variables, "the operand of prefix has no free correlation variable"
     into: list[set[int]] = [set() for _ in automaton.delta]
-    for state, row in enumerate(automaton.delta):
-        for target in row:
-            into[target].add(state)
+    for symbol in to_come:
+        for state, row in enumerate(automaton.delta):
+            into[row[symbol]].add(state)
     hopeful: set[int] = set()
     stack = [state for state, accepts in enumerate(automaton.accepting) if accepts]
     while stack:
@@ -198,10 +199,10 @@ def possible(automaton: Automaton) -> Automaton:
     return build(automaton.symbols, automaton.variables, 0, lambda q, a: automaton.delta[q][a], hopeful.__contains__)
 
 
-def projected(automaton: Automaton, variable: str) -> Automaton:
-    """`EXISTS x E`: words in which exactly one event can be marked so that E takes place at the last."""
-    if variable not in automaton.variables:
-        return automaton
+def projected(automaton: Automaton, variable: str, among: Iterable[int]) -> Automaton:
+    """`EXISTS x E`: words in which exactly one event, among these symbols, can be marked so that E takes place."""
+    automaton = lifted(automaton, tuple(sorted({*automaton.variables, variable})))
+    markable = frozenset(among)
     place = automaton.variables.index(variable)
     rest = tuple(v for v in automaton.variables if v != variable)
     low = (1 << place) - 1
@@ -212,8 +213,9 @@ def projected(automaton: Automaton, variable: str) -> Automaton:
     def step(state: frozenset[tuple[int, bool]], letter: int) -> frozenset[tuple[int, bool]]:
         plain = widened(letter)
         here = {(automaton.delta[q][plain], seen) for q, seen in state}
-        marked_here = {(automaton.delta[q][plain | 1 << place], True) for q, seen in state if not seen}
-        return frozenset(here | marked_here)
+        if letter >> len(rest) in markable:
+            here |= {(automaton.delta[q][plain | 1 << place], True) for q, seen in state if not seen}
+        return frozenset(here)
 
     return build(
         automaton.symbols,
