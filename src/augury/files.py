@@ -47,7 +47,7 @@ def source_of(data: bytes, path: str) -> Source:
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = error.object.count(b"\n", 0, error.start) + 1
         raise UnreadableFile(
             path,
             "E502",

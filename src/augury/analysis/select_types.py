@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from decimal import Decimal as Exact
+from decimal import InvalidOperation
 from typing import Final
 
 from augury import types
@@ -77,7 +78,10 @@ def check_alike(kinds: list[Type | None], place: Callable[[], Span], findings: F
 
 def number_type(text: str) -> Type | None:
     """The type of a number as written: whole ones by size, `1.5` exact, `1e3` DOUBLE."""
-    value = float(text) if "e" in text.lower() else Exact(text) if "." in text else int(text)
+    try:
+        value = float(text) if "e" in text.lower() else Exact(text) if "." in text else int(text)
+    except (ValueError, InvalidOperation):  # sqlglot takes more for numbers than Spark does
+        return None
     constant = literal(value)
     return None if isinstance(constant, TypeProblem) else constant.type
 

@@ -113,34 +113,33 @@ class Scope:
         return replace(self, places={**self.places, variable: place})
 
     def substitutions(self, some: Some, further: Iterable[object] = ()) -> Iterator[Scope]:
-        """One scope per value of each variable: those of the history, and one that no event has.
-
-        The latter stands for all values that have not occurred: `A(X) OR B` takes place at B, A or no A.
-        """
+        """One scope per value of each variable that may make a difference: see `values_for`; and the `further` ones."""
+        others = [NoValue(len(self.values) + i) for i in range(len(some.variables))]
         choices = [
-            [(value, v.type) for value in (*self.values_met(v, some.operand), *further, NoValue(0))]
+            [(value, v.type) for value in dict.fromkeys([*self.values_for(v, some.operand), *further, *others])]
             for v in some.variables
         ]
         for chosen in product(*choices):
             names = (v.name for v in some.variables)
             yield replace(self, values={**self.values, **dict(zip(names, chosen, strict=True))})
 
-    def values_met(self, variable: Variable, expression: Expression) -> list[object]:
-        """The values that events have where the variable stands."""
-        standing = [
-            (node.event_class, position)
-            for node in walk(expression)
-            if isinstance(node, Primitive)
-            for position, binding in enumerate(node.bindings)
-            if isinstance(binding, Variable) and binding.name == variable.name
-        ]
+    def values_for(self, variable: Variable, expression: Expression) -> list[object]:
+        """The values that events have where the variable stands, and the constants that the expression names.
+
+        All others are alike, and one that no event has stands for them: `A(X) OR B` takes place at B, A or no A. There
+        is one for each variable, so that two variables may agree or differ in it.
+        """
+        nodes = [node for node in walk(expression) if isinstance(node, Primitive)]
         met = [
             comparable(list(event.values.values())[position], variable.type)
-            for event_class, position in standing
+            for node in nodes
+            for position, binding in enumerate(node.bindings)
+            if isinstance(binding, Variable) and binding.name == variable.name
             for event in self.history.events
-            if event.event_class == event_class
+            if event.event_class == node.event_class
         ]
-        return list(dict.fromkeys(met))
+        named = [comparable(value, variable.type) for value in constants_in(expression)]
+        return list(dict.fromkeys([*met, *named]))
 
     def fits(self, primitive: Primitive, event: int | Imagined) -> bool:
         """Whether an event is of the class, has the values that the arguments demand, and satisfies the mask."""
@@ -166,6 +165,17 @@ class Scope:
                 return comparable(value, kind) == chosen
             case _:
                 return True
+
+
+def constants_in(expression: Expression) -> list[object]:
+    """The values that are written among the arguments of classes."""
+    return [
+        comparable(binding.value, binding.type)
+        for node in walk(expression)
+        if isinstance(node, Primitive)
+        for binding in node.bindings
+        if isinstance(binding, Constant)
+    ]
 
 
 EPOCH_DAY: Final = date(1970, 1, 1)

@@ -16,11 +16,23 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 from typing import Any, Final
 
-from augury.algebra.expression import Apply, Equate, Exists, Expression, Nth, Place, Primitive, Some, Variable, walk
+from augury.algebra.expression import (
+    Apply,
+    Binding,
+    Equate,
+    Exists,
+    Expression,
+    Nth,
+    Place,
+    Primitive,
+    Some,
+    Variable,
+    walk,
+)
 from augury.algebra.expression import MatchOperator as Op
 from augury.algebra.scalar import Constant
 from augury.kernels.reference.definitions import definition, names_start
-from augury.kernels.reference.history import START, Imagined, NoValue, Places, Scope, comparable
+from augury.kernels.reference.history import START, Imagined, NoValue, Places, Scope, comparable, constants_in
 
 NEW_VALUES: Final = 2
 """How many new values events to come may have, where a variable is bound inside E; otherwise one tells all."""
@@ -63,10 +75,18 @@ class Future:
 
     def __init__(self, e: Expression, scope: Scope) -> None:
         self.values = _values(e, scope)
-        self.events = tuple(_events(e, self.values))
+        self.events = tuple(_events(e, self.values, scope))
+        self.answers: dict[Hashable, bool] = {}
 
     def may_take_place(self, e: Expression, rest: Rest, scope: Scope) -> bool:
         """Whether some events to come make it take place at the last of them."""
+        # A prefix inside a prefix asks again and again.
+        question = e, rest, frozenset(scope.values.items())
+        if question not in self.answers:
+            self.answers[question] = self._may_take_place(e, rest, scope)
+        return self.answers[question]
+
+    def _may_take_place(self, e: Expression, rest: Rest, scope: Scope) -> bool:
         met = {rest}
         waiting = [rest]
         while waiting:
@@ -207,19 +227,12 @@ class Future:
 def _values(e: Expression, scope: Scope) -> tuple[object, ...]:
     """The values that may tell events apart: constants, those of variables, those met, and new ones."""
     inner = [(v, node) for node in walk(e) if isinstance(node, Some) for v in node.variables]
-    constants = [
-        comparable(binding.value, binding.type)
-        for node in walk(e)
-        if isinstance(node, Primitive)
-        for binding in node.bindings
-        if isinstance(binding, Constant)
-    ]
-    met = [value for variable, node in inner for value in scope.values_met(variable, node.operand)]
-    new = [NoValue(number) for number in range(1, 1 + (NEW_VALUES if inner else 1))]
-    return tuple(dict.fromkeys([*constants, *(value for value, _ in scope.values.values()), *met, *new]))
+    met = [value for variable, node in inner for value in scope.values_for(variable, node.operand)]
+    new = [NoValue(-1 - number) for number in range(NEW_VALUES if inner else 1)]
+    return tuple(dict.fromkeys([*constants_in(e), *(value for value, _ in scope.values.values()), *met, *new]))
 
 
-def _events(e: Expression, values: Sequence[object]) -> Iterator[Imagined]:
+def _events(e: Expression, values: Sequence[object], scope: Scope) -> Iterator[Imagined]:
     """One event of each kind that E can tell apart."""
     primitives: dict[str, list[Primitive]] = {}
     for node in walk(e):
@@ -227,7 +240,7 @@ def _events(e: Expression, values: Sequence[object]) -> Iterator[Imagined]:
             primitives.setdefault(node.event_class, []).append(node)
     for event_class, nodes in primitives.items():
         arguments = [
-            values if any(isinstance(binding, Constant | Variable) for binding in bindings) else values[-1:]
+            _told_apart(bindings, values, scope)
             for bindings in zip(*(node.bindings for node in nodes if node.bindings), strict=True)
         ]
         masks = list(dict.fromkeys(node.mask for node in nodes if node.mask is not None))
@@ -235,3 +248,17 @@ def _events(e: Expression, values: Sequence[object]) -> Iterator[Imagined]:
         for satisfied, chosen in product(list(subsets), product(*arguments)):
             yield Imagined(event_class, chosen, frozenset(satisfied))
     yield Imagined("", (), frozenset())
+
+
+def _told_apart(bindings: Sequence[Binding], values: Sequence[object], scope: Scope) -> list[object]:
+    """The values of an attribute between which these arguments make a difference, and one beside them."""
+    named: list[object] = []
+    for binding in bindings:
+        match binding:
+            case Constant(value=value, type=kind):
+                named.append(comparable(value, kind))
+            case Variable(name=name):
+                named += [scope.values[name][0]] if name in scope.values else values
+            case _:
+                pass
+    return list(dict.fromkeys([*named, values[-1]]))
