@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -177,6 +178,7 @@ def main() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     _keep_parse_tables()
+    logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what matters of SQL becomes a diagnostic
     try:
         app()
     except OSError as error:  # our output cannot be written: the disk is full, or its reader has gone, as `| head` does

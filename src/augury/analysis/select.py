@@ -7,7 +7,6 @@ In a UNION, OCCURRING AT means columns of its result or else, without a qualifie
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +44,6 @@ def _load_sqlglot() -> None:
         from sqlglot.dialects.spark import Spark
         from sqlglot.tokenizer_core import Token, TokenType
 
-        logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what matters becomes a finding
         globals().update(ParseError=ParseError, TokenError=TokenError, exp=exp, Spark=Spark, Token=Token, T=TokenType)
 
 
