@@ -401,9 +401,12 @@ TEXTS: dict[str, dict[str, tuple[str, set[str]]]] = {
     },
 }
 CPU_AT_MOST = 15.0
+LARGE = {"wide", "10,000 attributes", "unknown names"}
+"""Groups of size rather than depth, which take long: for `make soak`."""
+GROUPS = [pytest.param(group, marks=[pytest.mark.soak] if group in LARGE else []) for group in TEXTS]
 
 
-@pytest.mark.parametrize("group", TEXTS)
+@pytest.mark.parametrize("group", GROUPS)
 def test_texts_get_their_codes(augury, tmp_path, group):
     files = {f"{i}.bicepl": name for i, name in enumerate(TEXTS[group])}
     for file, name in files.items():
