@@ -29,6 +29,7 @@ from augury.algebra.expression import (
     Primitive,
     Some,
     Variable,
+    walk,
 )
 from augury.algebra.operators import Operator
 from augury.analysis.references import VariableTable
@@ -86,8 +87,15 @@ def expression(random: Random, wanted: Wanted = EVERYTHING, free: tuple[str, ...
         findings = Findings()
         table = VariableTable(types={name.casefold(): INT for name in VARIABLES})
         found = bind_variables(_Maker(random, wanted).make(wanted.depth, free), table, findings)
-        if not findings.has_errors():  # else a variable stands under negations only: try again
+        # Try again where a variable stands under negations only, or is bound inside a prefix: there the reference
+        # thinks of all values that may come.
+        if not findings.has_errors() and not any(_binds(node) for node in walk(found)):
             return found
+
+
+def _binds(node: Expression) -> bool:
+    is_prefix = isinstance(node, Apply) and node.operator is Op.PREFIX
+    return is_prefix and any(isinstance(inner, Some) for inner in walk(node))
 
 
 def plan(

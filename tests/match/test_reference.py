@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from augury.algebra.expression import (
@@ -43,6 +43,7 @@ from augury.algebra.expression import (
     Primitive,
     Some,
     Variable,
+    walk,
 )
 from augury.algebra.scalar import Constant
 from augury.api import compile
@@ -412,6 +413,7 @@ def test_reading_event_by_event_finds_the_same_places(seed: int) -> None:
 def test_prefix_holds_where_some_continuation_does(seed: int) -> None:
     random = Random(seed)
     e = expression(random, replace(PLAIN, depth=2, exists=True, start=True))
+    assume(sum(node.count for node in walk(e) if isinstance(node, Nth)) < 5)  # else it may take many events
     events = history(random, random.randint(1, 4))
     found = positions(prefix(e), events)
     for length in range(1, len(events) + 1):
@@ -428,11 +430,10 @@ def test_prefix_holds_where_some_continuation_does(seed: int) -> None:
 
 @given(seed=seeds)
 def test_prefix_holds_before_every_place(seed: int) -> None:
-    e, events = pair(seed, Wanted(depth=3))
+    e, events = pair(seed, Wanted(depth=3, attributes=False))
     found = positions(e, events)
-    if not isinstance(e, Some) and found:
-        earlier = {event.seq for event in events if event.seq < found[-1]}
-        assert earlier <= set(positions(prefix(e), events))
+    earlier = {event.seq for event in events if found and event.seq < found[-1]}
+    assert earlier <= set(positions(prefix(e), events))
 
 
 @given(seed=seeds)
