@@ -71,11 +71,10 @@ def prefix_places(e: Expression, at_hand: Places, scope: Scope) -> frozenset[int
 
 
 class Future:
-    """One question about an expression: the values and events that are thought of in it."""
+    """One question about an expression, and the values that are thought of in it."""
 
     def __init__(self, e: Expression, scope: Scope) -> None:
         self.values = _values(e, scope)
-        self.events = tuple(_events(e, self.values, scope))
         self.answers: dict[Hashable, bool] = {}
 
     def may_take_place(self, e: Expression, rest: Rest, scope: Scope) -> bool:
@@ -87,11 +86,12 @@ class Future:
         return self.answers[question]
 
     def _may_take_place(self, e: Expression, rest: Rest, scope: Scope) -> bool:
+        events = list(_events(e, self.values, scope))
         met = {rest}
         waiting = [rest]
         while waiting:
             before = waiting.pop(0)
-            for event in self.events:
+            for event in events:
                 rest, holds = self.read(e, before, Reading(event, frozenset()), scope)
                 if holds:
                     return True
