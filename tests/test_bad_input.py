@@ -401,7 +401,7 @@ TEXTS: dict[str, dict[str, tuple[str, set[str]]]] = {
     },
 }
 CPU_AT_MOST = 15.0
-LARGE = {"wide", "10,000 attributes", "unknown names"}
+LARGE = {"wide", "definitions", "classes", "duplicates", "10,000 attributes", "unknown names"}
 """Groups of size rather than depth, which take long: for `make soak`."""
 GROUPS = [pytest.param(group, marks=[pytest.mark.soak] if group in LARGE else []) for group in TEXTS]
 

@@ -23,7 +23,7 @@ from augury.language.formatter import format_text
 from tests.fuzz.generate import DELIBERATE, grammar_made, mutated, soup
 
 SECONDS_AT_MOST = 1.0
-CASES = {"grammar": 4_000, "mutated": 7_000, "soup": 9_000}
+CASES = {"grammar": 3_000, "mutated": 5_000, "soup": 12_000}
 CHUNK = 500
 CHUNKS = [(kind, first) for kind, count in CASES.items() for first in range(0, count, CHUNK)]
 DEEPER_LOOK_EVERY = 10
