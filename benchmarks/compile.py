@@ -60,8 +60,7 @@ def main() -> None:
         for classes in (4, *SIZES):
             path = Path(folder) / f"{classes}.bicepl"
             path.write_text(program(classes), "utf-8")
-            runs = RUNS if classes <= 2_000 else 3
-            seconds[classes] = statistics.median(cpu_seconds(path) for _ in range(runs))
+            seconds[classes] = statistics.median(cpu_seconds(path) for _ in range(RUNS))
     start_up = seconds.pop(4)
     per_class = {n: (s - start_up) / n * 1e3 for n, s in seconds.items()}
     growth = per_class[SIZES[2]] / per_class[SIZES[1]]
