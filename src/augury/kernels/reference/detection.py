@@ -2,6 +2,10 @@
 
 In: a plan and the history it may see. Out: occurrences in the order of the contract. Values are as the plan computes
 them, before they are stored in attributes, whose types the plan does not know.
+
+WITHIN measures from the least occ_time of a tuple to the greatest. `Class.attr` is that of the latest constituent of
+the class. Of tuples with the same constituents the one with the least values counts, variables by name, NULL last.
+Aggregates are over all tuples that remain, and what is no aggregate is that of the RECENT one.
 """
 
 from __future__ import annotations
