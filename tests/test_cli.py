@@ -124,6 +124,15 @@ def test_explain_of_a_code() -> None:
     assert done.stdout.startswith("E203: ")
 
 
+def test_explain_of_a_code_that_is_none_proposes_one() -> None:
+    done = run("explain", "E2030")
+    assert (done.exit_code, "E500" in done.stderr) == (2, True)
+    done = run("explain", "E999")
+    assert done.exit_code == 2
+    assert "there is no error code `E999`" in done.stderr
+    assert "help: " in done.stderr
+
+
 def test_explain_of_a_broken_program_shows_its_errors(file) -> None:
     done = run("explain", file(BAD))
     assert done.exit_code == 1

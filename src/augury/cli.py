@@ -142,9 +142,13 @@ def explain_command(
     """Show a program at a stage of its compilation, or the long help of an error code."""
     from augury.explain import ExplainError, explain_code, explain_program
 
-    if (text := explain_code(subject)) is not None and not Path(subject).exists():
-        typer.echo(text)
-        return
+    try:
+        if not Path(subject).exists() and (text := explain_code(subject)) is not None:
+            typer.echo(text)
+            return
+    except ExplainError as error:
+        _report([(error.diagnostic, Source(subject, ""))], output)
+        raise typer.Exit(2) from None
     checked = _checked_or_exit(subject, output)
     try:
         typer.echo(explain_program(checked, name, stage.value, dot=dot))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from augury import limits
@@ -11,7 +12,7 @@ from augury.algebra.program import Program
 from augury.api import Checked
 from augury.automata.build import VariableUnderNegation, compile_expression
 from augury.automata.operations import TooManyStates
-from augury.catalogue import entry
+from augury.catalogue import entries, entry
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, closest
 from augury.language import syntax as s
 from augury.language.dump import dump_syntax
@@ -27,9 +28,15 @@ class ExplainError(Exception):
 
 
 def explain_code(code: str) -> str | None:
-    """The long help of an error code, None for a word that is none."""
+    """The long help of an error code, None for a word that has not the form of one."""
+    if not re.fullmatch(r"[EeWw][0-9]{3}", code):
+        return None
     found = entry(code.upper())
-    return None if found is None else found.text()
+    if found is None:
+        meant = closest(code, entries())
+        helps = (f"did you mean `{meant}`?" if meant else "docs/errors.md lists them all",)
+        raise ExplainError(Diagnostic("E504", f"there is no error code `{code.upper()}`", Mark(NOWHERE), helps=helps))
+    return found.text()
 
 
 def explain_program(checked: Checked, name: str | None, stage: str, *, dot: bool = False) -> str:
