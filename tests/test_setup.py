@@ -11,15 +11,17 @@ import pytest
 SETUP = Path(__file__).parents[1] / "tools" / "setup.sh"
 
 
-def look(folder: Path, programs: dict[str, str], **variables: str) -> subprocess.CompletedProcess[str]:
+def look(
+    folder: Path, programs: dict[str, str], script: Path = SETUP, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run the look at the machine with these programs before all others on the PATH."""
-    for name, script in programs.items():
+    for name, body in programs.items():
         path = folder / name
-        path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+        path.write_text(f"#!/bin/sh\n{body}\n", "utf-8")
         path.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PYTHON", "VIRTUAL_ENV")}
     environment |= {"PATH": f"{folder}:{os.environ['PATH']}", **variables}
-    command = ["sh", str(SETUP), "machine"]
+    command = ["sh", str(script), "machine"]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
 
 
@@ -45,3 +47,16 @@ def test_a_java_that_is_new_enough(tmp_path: Path) -> None:
 
 def test_a_java_home_that_holds_none(tmp_path: Path) -> None:
     assert "Java" in one_sentence(look(tmp_path, {}, JAVA_HOME=str(tmp_path / "nowhere")))
+
+
+def test_a_python_that_is_too_old(tmp_path: Path) -> None:
+    """In a tree of its own: where .venv is ready, the machine's Python is not asked for any more."""
+    copy = tmp_path / "tree" / "tools" / "setup.sh"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(SETUP.read_bytes())
+    old = 'case "$*" in *"%d.%d.%d"*) echo 3.8.10 ;; *) echo 8 ;; esac'
+    fakes = {"java": "echo 'openjdk version \"17.0.1\"' >&2", "python3.8": old}
+    done = look(tmp_path, fakes, script=copy, PYTHON=str(tmp_path / "python3.8"))
+    sentence = one_sentence(done)
+    assert "Python 3.11" in sentence
+    assert "3.8" in sentence
