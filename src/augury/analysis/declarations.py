@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from augury import limits
 from augury.clock import duration_us
@@ -17,7 +17,15 @@ from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, Attribute, ClassK
 from augury.language import syntax as s
 from augury.types import NULL, TYPE_NAMES, BadTypeParameters, Type, assignable, parse_type
 
-_T = TypeVar("_T")
+
+class _Named(Protocol):
+    """A statement that declares a name."""
+
+    @property
+    def name(self) -> s.Ident: ...
+
+
+_T = TypeVar("_T", bound=_Named)
 _TIMES = {"occtime": "occTime", "dettime": "detTime"}
 _FOREIGN_TYPES = {
     **dict.fromkeys(("CHAR", "NVARCHAR", "CHARACTER", "CLOB", "UUID", "JSON"), "STRING"),
@@ -189,9 +197,9 @@ def fits(given: Type, wanted: Type) -> bool:
 
 
 def _first(table: dict[str, _T], statement: _T, what: str, findings: Findings) -> bool:
-    name: s.Ident = statement.name  # type: ignore[attr-defined]
+    name = statement.name
     if name.key in table:
-        _twice(what, name, table[name.key].name, findings)  # type: ignore[attr-defined]
+        _twice(what, name, table[name.key].name, findings)
         return False
     table[name.key] = statement
     return True
