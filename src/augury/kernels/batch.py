@@ -1,0 +1,65 @@
+"""What kernels read and what they give: versions and occurrences as columns.
+
+In and out of every kernel; it knows no operator, no file and no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from augury.event import EventClass
+
+ASSERT: Final = 0
+WITHDRAW: Final = 1
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Versions in the order of the history: by `seq`, and complex events right after the version that completed them.
+
+    `code` is the index into `classes`, `row` that into the table of the class, whose columns are named and typed as
+    the attributes are declared and stored as `kernels.columns.arrow_type` says. Times are microseconds since the
+    epoch; a withdrawal (`kind`) has an `occ_time` of no meaning. `constituents` has, for a complex class, a list of
+    `seq` numbers per row of its table, and None for a subscribed one, whose version is its own only constituent.
+    """
+
+    classes: tuple[EventClass, ...]
+    code: npt.NDArray[np.int16]
+    row: Integers
+    seq: Integers
+    occ_time: Integers
+    det_time: Integers
+    kind: npt.NDArray[np.uint8]
+    tables: tuple[pa.Table, ...]
+    constituents: tuple[pa.Array | None, ...]
+
+    def __len__(self) -> int:
+        """How many versions there are."""
+        return len(self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """The events of one complex class, by `seq`, key and constituents; a row each in all columns.
+
+    `values` has a column per attribute of the class, as a Batch has; `constituents` are ascending lists of the `seq`
+    of subscribed versions.
+    """
+
+    event_class: EventClass
+    seq: Integers
+    occ_time: Integers
+    det_time: Integers
+    values: pa.Table
+    constituents: pa.Array
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.seq)
