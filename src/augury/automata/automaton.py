@@ -7,8 +7,9 @@ The empty word is never accepted, for an expression takes place at events only.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,19 @@ class Automaton:
     def letters(self) -> int:
         """How many letters there are."""
         return self.symbols << len(self.variables)
+
+    @property
+    def initial(self) -> int:
+        """The state that has read nothing."""
+        return 0
+
+    def step(self, state: int, letter: int) -> int:
+        """The state after one more letter."""
+        return self.delta[state][letter]
+
+    def accepts(self, state: int) -> bool:
+        """Whether the expression takes place at the letter that led here."""
+        return self.accepting[state]
 
     def runs(self, word: Sequence[int]) -> list[int]:
         """The positions, from 0, at which the expression takes place in a word of letters."""
@@ -83,3 +97,21 @@ class Automaton:
         name = names[symbol] if names else str(symbol)
         marked = "+".join(v for i, v in enumerate(self.variables) if marks >> i & 1)
         return f"{name}={marked}" if marked else name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unbuilt:
+    """A machine that is too large to be built: it is stepped through as letters come, its states nested sets of states.
+
+    It has the step of an Automaton, and no table.
+    """
+
+    symbols: int
+    variables: tuple[str, ...]
+    initial: Any
+    step: Callable[[Any, int], Any]
+    accepts: Callable[[Any], bool]
+
+
+Language = Automaton | Unbuilt
+"""What says, letter by letter, where an expression takes place."""

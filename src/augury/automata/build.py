@@ -7,6 +7,7 @@ event; `any`, classes, `!` and prefix do not take place at it, and EXISTS ranges
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import assert_never
@@ -27,7 +28,7 @@ from augury.algebra.expression import (
 )
 from augury.automata import operations as on
 from augury.automata.alphabet import Alphabet, alphabet_of
-from augury.automata.automaton import Automaton
+from augury.automata.automaton import Automaton, Language
 
 Op = MatchOperator
 
@@ -57,7 +58,7 @@ def compile_expression(expression: Expression) -> Compiled:
     body = expression.operand if isinstance(expression, Some) else expression
     body = _without_inner_variables(body)
     alphabet = alphabet_of(body)
-    automaton = _Builder(alphabet).build(body)
+    automaton = on.built(Builder(alphabet).build(body))
     start = next((i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start), None)
     return Compiled(alphabet, automaton if start is None else _after(automaton, start))
 
@@ -104,8 +105,11 @@ def _freed(expression: Expression, names: set[str]) -> Expression:
             assert_never(expression)
 
 
-class _Builder:
+class Builder:
+    """Languages of the parts of one expression, over its alphabet; each part is built once."""
+
     def __init__(self, alphabet: Alphabet) -> None:
+        """The languages that others are made of."""
         self.alphabet = alphabet
         self.size = len(alphabet.symbols)
         starts = {i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start}
@@ -113,8 +117,15 @@ class _Builder:
         self.any = on.ending_in(self.size, self.to_come)
         self.start = on.ending_in(self.size, starts)
         self.first = self._not(on.concatenation(self.any, self.any))
+        self.known: dict[Expression, Language] = {}
 
-    def build(self, expression: Expression) -> Automaton:
+    def build(self, expression: Expression) -> Language:
+        """Where the expression takes place."""
+        if expression not in self.known:
+            self.known[expression] = self._build(expression)
+        return self.known[expression]
+
+    def _build(self, expression: Expression) -> Language:
         match expression:
             case Primitive():
                 return on.ending_in(self.size, self.alphabet.where(expression))
@@ -125,8 +136,7 @@ class _Builder:
             case Equate(operand=operand, variable=variable):
                 return on.intersection(self.build(operand), on.marked(self.size, variable))
             case Exists(variable=variable, operand=operand):
-                named = any(isinstance(n, Apply) and n.operator is Op.START for n in walk(operand))
-                return on.projected(self.build(operand), variable, range(self.size) if named else self.to_come)
+                return on.projected(self.build(operand), variable, self.markable(operand))
             case Apply(operator=operator, operands=operands):
                 return self._apply(operator, [self.build(operand) for operand in operands])
             case Some():
@@ -134,7 +144,12 @@ class _Builder:
             case _:
                 assert_never(expression)
 
-    def _apply(self, operator: Op, of: list[Automaton]) -> Automaton:
+    def markable(self, operand: Expression) -> Sequence[int]:
+        """The symbols that EXISTS ranges over: the start only if it is named."""
+        named = any(isinstance(n, Apply) and n.operator is Op.START for n in walk(operand))
+        return range(self.size) if named else self.to_come
+
+    def _apply(self, operator: Op, of: list[Language]) -> Language:
         match operator:
             case Op.NULL:
                 return on.ending_in(self.size, ())
@@ -178,12 +193,12 @@ class _Builder:
             case _:
                 assert_never(operator)
 
-    def _not(self, e: Automaton) -> Automaton:
+    def _not(self, e: Language) -> Language:
         """Every event where E does not take place; the start is none."""
         return on.intersection(self.any, on.complement(e))
 
-    def _prior(self, e: Automaton, f: Automaton) -> Automaton:
+    def _prior(self, e: Language, f: Language) -> Language:
         return on.intersection(on.concatenation(e, self.any), f)
 
-    def _sequence(self, e: Automaton, f: Automaton) -> Automaton:
+    def _sequence(self, e: Language, f: Language) -> Language:
         return on.intersection(on.concatenation(e, self.first), f)

@@ -1,16 +1,16 @@
 """Automata in, automata out: the operators of the algebra as constructions on languages of non-empty words.
 
-Every result is minimal and numbered in order of discovery, so that equal languages give equal automata. A construction
-that would pass the limit of states raises `TooManyStates`.
+Every result is minimal and numbered in order of discovery, so that equal languages give equal automata. What would pass
+the limit of states stays unbuilt, and so does what is made of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from augury import limits
-from augury.automata.automaton import Automaton
+from augury.automata.automaton import Automaton, Language, Unbuilt
 from augury.automata.minimise import minimise
 
 _S = TypeVar("_S", bound=Hashable)
@@ -48,6 +48,33 @@ def build(
     return minimise(Automaton(symbols, variables, tuple(rows), accepting))
 
 
+def made(
+    symbols: int,
+    variables: tuple[str, ...],
+    initial: _S,
+    step: Callable[[_S, int], _S],
+    accepts: Callable[[_S], bool],
+    of: tuple[Language, ...] = (),
+) -> Language:
+    """The minimal automaton of a machine made of others, or the machine itself where it or one of those is too large.
+
+    Of an unbuilt machine only non-empty words are asked, so its initial state need not be one of its own.
+    """
+    if all(isinstance(one, Automaton) for one in of):
+        try:
+            return build(symbols, variables, initial, step, accepts)
+        except TooManyStates:
+            pass
+    return Unbuilt(symbols, variables, initial, step, accepts)
+
+
+def built(language: Language) -> Automaton:
+    """The automaton; raises `TooManyStates` where there is none."""
+    if isinstance(language, Unbuilt):
+        raise TooManyStates
+    return language
+
+
 def ending_in(symbols: int, wanted: Iterable[int]) -> Automaton:
     """Words whose last symbol is one of the wanted."""
     accepted = frozenset(wanted)
@@ -64,126 +91,145 @@ def marked(symbols: int, variable: str) -> Automaton:
     return build(symbols, (variable,), 0, lambda _, letter: letter & 1, bool)
 
 
-def lifted(automaton: Automaton, variables: tuple[str, ...]) -> Automaton:
+def lifted(language: Language, variables: tuple[str, ...]) -> Language:
     """The same language over letters with more marks, which it does not look at."""
-    if variables == automaton.variables:
-        return automaton
-    places = [variables.index(v) for v in automaton.variables]
-    width = len(variables)
+    if variables == language.variables:
+        return language
+    columns = narrowed(language.symbols, language.variables, variables)
+    if isinstance(language, Automaton):
+        delta = tuple(tuple(row[column] for column in columns) for row in language.delta)
+        return Automaton(language.symbols, variables, delta, language.accepting)
+    step = language.step
+    return Unbuilt(language.symbols, variables, language.initial, lambda q, a: step(q, columns[a]), language.accepts)
+
+
+def narrowed(symbols: int, variables: tuple[str, ...], wider: tuple[str, ...]) -> list[int]:
+    """For each letter with the wider marks, the letter with these marks only."""
+    places = [wider.index(v) for v in variables]
     columns = []
-    for letter in range(automaton.symbols << width):
+    for letter in range(symbols << len(wider)):
         marks = sum((letter >> place & 1) << i for i, place in enumerate(places))
-        columns.append((letter >> width) << len(automaton.variables) | marks)
-    delta = tuple(tuple(row[column] for column in columns) for row in automaton.delta)
-    return Automaton(automaton.symbols, variables, delta, automaton.accepting)
+        columns.append((letter >> len(wider)) << len(variables) | marks)
+    return columns
 
 
-def aligned(*automata: Automaton) -> tuple[Automaton, ...]:
-    """Automata over the marks of all of them."""
-    variables = tuple(sorted({v for automaton in automata for v in automaton.variables}))
-    return tuple(lifted(automaton, variables) for automaton in automata)
+def aligned(*languages: Language) -> tuple[Language, ...]:
+    """Languages over the marks of all of them."""
+    variables = tuple(sorted({v for language in languages for v in language.variables}))
+    return tuple(lifted(language, variables) for language in languages)
 
 
-def complement(automaton: Automaton) -> Automaton:
+def complement(e: Language) -> Language:
     """`!E`: every non-empty word that is not in the language."""
-    return build(
-        automaton.symbols,
-        automaton.variables,
-        0,
-        lambda q, a: automaton.delta[q][a],
-        lambda q: not automaton.accepting[q],
-    )
+    return made(e.symbols, e.variables, e.initial, e.step, lambda q: not e.accepts(q), (e,))
 
 
-def combined(first: Automaton, second: Automaton, accepts: Callable[[bool, bool], bool]) -> Automaton:
+def combined(first: Language, second: Language, accepts: Callable[[bool, bool], bool]) -> Language:
     """Words by whether they are in the one and in the other language."""
     e, f = aligned(first, second)
-    return build(
+    return made(
         e.symbols,
         e.variables,
-        (0, 0),
-        lambda q, a: (e.delta[q[0]][a], f.delta[q[1]][a]),
-        lambda q: accepts(e.accepting[q[0]], f.accepting[q[1]]),
+        (e.initial, f.initial),
+        lambda q, a: (e.step(q[0], a), f.step(q[1], a)),
+        lambda q: accepts(e.accepts(q[0]), f.accepts(q[1])),
+        (e, f),
     )
 
 
-def intersection(first: Automaton, second: Automaton) -> Automaton:
+def intersection(first: Language, second: Language) -> Language:
     """`E AND F`."""
     return combined(first, second, lambda x, y: x and y)
 
 
-def union(first: Automaton, second: Automaton) -> Automaton:
+def union(first: Language, second: Language) -> Language:
     """`E OR F`."""
     return combined(first, second, lambda x, y: x or y)
 
 
-def concatenation(first: Automaton, second: Automaton) -> Automaton:
+def concatenation(first: Language, second: Language) -> Language:
     """`relative(E, F)`: a word of E and then a word of F, which sees nothing of what came before."""
     e, f = aligned(first, second)
+    # A begun F may be in its initial state again without having read a letter of its own: told apart by None.
+    begun: frozenset[Any] = frozenset({None})
 
-    def step(state: tuple[int, frozenset[int]], letter: int) -> tuple[int, frozenset[int]]:
-        following = e.delta[state[0]][letter]
-        inside = frozenset(f.delta[q][letter] for q in state[1])
-        return following, inside | {0} if e.accepting[following] else inside
+    def inner(q: Any, letter: int) -> Any:
+        return f.step(f.initial if q is None else q, letter)
 
-    begin: tuple[int, frozenset[int]] = (0, frozenset())
-    return build(e.symbols, e.variables, begin, step, lambda q: any(f.accepting[s] for s in q[1]))
+    def step(state: tuple[Any, frozenset[Any]], letter: int) -> tuple[Any, frozenset[Any]]:
+        following = e.step(state[0], letter)
+        inside = frozenset(inner(q, letter) for q in state[1])
+        return following, inside | begun if e.accepts(following) else inside
+
+    def accepts(state: tuple[Any, frozenset[Any]]) -> bool:
+        return any(q is not None and f.accepts(q) for q in state[1])
+
+    nothing: tuple[Any, frozenset[Any]] = (e.initial, frozenset())
+    return made(e.symbols, e.variables, nothing, step, accepts, (e, f))
 
 
-def repetition(automaton: Automaton) -> Automaton:
+def repetition(e: Language) -> Language:
     """`relative+(E)`: one or more words of E after each other."""
-    e = automaton
 
-    def step(state: frozenset[int], letter: int) -> frozenset[int]:
-        following = frozenset(e.delta[q][letter] for q in state)
-        return following | {0} if any(e.accepting[q] for q in following) else following
+    def step(state: frozenset[Any], letter: int) -> frozenset[Any]:
+        following = frozenset(e.step(e.initial if q is None else q, letter) for q in state)
+        return following | {None} if any(e.accepts(q) for q in following) else following
 
-    return build(e.symbols, e.variables, frozenset({0}), step, lambda q: any(e.accepting[s] for s in q))
+    def accepts(state: frozenset[Any]) -> bool:
+        return any(q is not None and e.accepts(q) for q in state)
+
+    return made(e.symbols, e.variables, frozenset({None}), step, accepts, (e,))
 
 
-def piped(first: Automaton, second: Automaton) -> Automaton:
+def piped(first: Language, second: Language) -> Language:
     """`E | F`: F reads only the events at which E takes place."""
     e, f = aligned(first, second)
 
-    def step(state: tuple[int, int, bool], letter: int) -> tuple[int, int, bool]:
-        outer = e.delta[state[0]][letter]
-        passes = e.accepting[outer]
-        return outer, f.delta[state[1]][letter] if passes else state[1], passes
+    def step(state: tuple[Any, Any, bool], letter: int) -> tuple[Any, Any, bool]:
+        outer = e.step(state[0], letter)
+        passes = e.accepts(outer)
+        return outer, f.step(state[1], letter) if passes else state[1], passes
 
-    return build(e.symbols, e.variables, (0, 0, False), step, lambda q: q[2] and f.accepting[q[1]])
+    return made(e.symbols, e.variables, (e.initial, f.initial, False), step, lambda q: q[2] and f.accepts(q[1]), (e, f))
 
 
-def counted(automaton: Automaton, count: int, *, every: bool) -> Automaton:
+def counted(e: Language, count: int, *, every: bool) -> Language:
     """`<n> E`, or `EVERY <n> E`."""
-    e = automaton
 
-    def step(state: tuple[int, int, bool], letter: int) -> tuple[int, int, bool]:
-        following, seen = e.delta[state[0]][letter], state[1]
-        if not e.accepting[following]:
+    def step(state: tuple[Any, int, bool], letter: int) -> tuple[Any, int, bool]:
+        following, seen = e.step(state[0], letter), state[1]
+        if not e.accepts(following):
             return following, seen, False
         seen = seen % count + 1 if every else min(seen + 1, count + 1)
         return following, seen, seen == count
 
-    return build(e.symbols, e.variables, (0, 0, False), step, lambda q: q[2])
+    return made(e.symbols, e.variables, (e.initial, 0, False), step, lambda q: q[2], (e,))
 
 
-def in_each_stretch(inner: Automaton, delimiter: Automaton) -> Automaton:
+def in_each_stretch(inner: Language, delimiter: Language) -> Language:
     """`F /+ E`: F in the events strictly between one E and the next, and after the last."""
     f, e = aligned(inner, delimiter)
-    outside = -1
 
-    def step(state: tuple[int, int], letter: int) -> tuple[int, int]:
-        following = e.delta[state[0]][letter]
-        if e.accepting[following]:
-            return following, 0
-        return following, outside if state[1] == outside else f.delta[state[1]][letter]
+    # Of F: outside of a stretch, or None where it has read nothing yet.
+    outside = "outside"
 
-    # State 0 of F has read nothing, and is never accepting.
-    return build(e.symbols, e.variables, (0, outside), step, lambda q: q[1] != outside and f.accepting[q[1]])
+    def step(state: tuple[Any, Any], letter: int) -> tuple[Any, Any]:
+        following = e.step(state[0], letter)
+        if e.accepts(following):
+            return following, None
+        if state[1] is outside:
+            return following, outside
+        return following, f.step(f.initial if state[1] is None else state[1], letter)
+
+    def accepts(state: tuple[Any, Any]) -> bool:
+        return state[1] is not None and state[1] is not outside and f.accepts(state[1])
+
+    return made(e.symbols, e.variables, (e.initial, outside), step, accepts, (f, e))
 
 
-def possible(automaton: Automaton, to_come: Iterable[int]) -> Automaton:
+def possible(language: Language, to_come: Iterable[int]) -> Language:
     """`prefix(E)`: words that some further word of symbols that may still come makes one of E."""
+    automaton = built(language)
     assert not automaton.variables, "the operand of prefix has no free correlation variable"
     into: list[set[int]] = [set() for _ in automaton.delta]
     for symbol in to_come:
@@ -196,31 +242,39 @@ def possible(automaton: Automaton, to_come: Iterable[int]) -> Automaton:
             if state not in hopeful:
                 hopeful.add(state)
                 stack.append(state)
-    return build(automaton.symbols, automaton.variables, 0, lambda q, a: automaton.delta[q][a], hopeful.__contains__)
+    return made(automaton.symbols, automaton.variables, 0, automaton.step, hopeful.__contains__)
 
 
-def projected(automaton: Automaton, variable: str, among: Iterable[int]) -> Automaton:
+def projected(language: Language, variable: str, among: Iterable[int]) -> Language:
     """`EXISTS x E`: words in which exactly one event, among these symbols, can be marked so that E takes place."""
-    automaton = lifted(automaton, tuple(sorted({*automaton.variables, variable})))
+    e = lifted(language, tuple(sorted({*language.variables, variable})))
     markable = frozenset(among)
-    place = automaton.variables.index(variable)
-    rest = tuple(v for v in automaton.variables if v != variable)
-    low = (1 << place) - 1
+    rest = tuple(v for v in e.variables if v != variable)
+    widened = widening(e.variables.index(variable))
 
-    def widened(letter: int) -> int:
-        return letter >> place << place + 1 | letter & low
-
-    def step(state: frozenset[tuple[int, bool]], letter: int) -> frozenset[tuple[int, bool]]:
-        plain = widened(letter)
-        here = {(automaton.delta[q][plain], seen) for q, seen in state}
+    def step(state: frozenset[tuple[Any, bool]], letter: int) -> frozenset[tuple[Any, bool]]:
+        plain, marked = widened(letter)
+        here = {(e.step(q, plain), seen) for q, seen in state}
         if letter >> len(rest) in markable:
-            here |= {(automaton.delta[q][plain | 1 << place], True) for q, seen in state if not seen}
+            here |= {(e.step(q, marked), True) for q, seen in state if not seen}
         return frozenset(here)
 
-    return build(
-        automaton.symbols,
+    return made(
+        e.symbols,
         rest,
-        frozenset({(0, False)}),
+        frozenset({(e.initial, False)}),
         step,
-        lambda q: any(seen and automaton.accepting[s] for s, seen in q),
+        lambda q: any(seen and e.accepts(s) for s, seen in q),
+        (e,),
     )
+
+
+def widening(place: int) -> Callable[[int], tuple[int, int]]:
+    """From a letter without a mark at a place to the two letters with one: not set, and set."""
+    low = (1 << place) - 1
+
+    def widened(letter: int) -> tuple[int, int]:
+        plain = letter >> place << place + 1 | letter & low
+        return plain, plain | 1 << place
+
+    return widened
