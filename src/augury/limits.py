@@ -45,3 +45,18 @@ INFER_ARRAY_BYTES_MAX: Final = 20_000_000
 
 AUTOMATON_STATES_MAX: Final = 10_000
 """States of one automaton while it is built: beyond that its parts are simulated instead."""
+
+ANSWERS_NODES_MAX: Final = 500
+"""Nodes of an expression that `check` compiles: nobody reads a larger one, and each node is an automaton."""
+
+ANSWERS_LETTERS_MAX: Final = 64
+"""Letters, symbols with their marks, of an expression that `check` compiles: every state has a move for each."""
+
+ANSWERS_WORK_MAX: Final = 500_000
+"""Moves of the automata that `check` builds for one program: one to two seconds, where no two expressions are alike."""
+
+DEEP_DIFFERENCES_MAX: Final = 20
+"""Pairs of look-alikes of which `check --deep` shows a history that tells them apart: those hardest to tell first."""
+
+PENDING_RUNS_MAX: Final = 12
+"""Occurrences of a part inside one occurrence of a pipe or `<n> E` that are kept apart: their combinations multiply."""

@@ -1,14 +1,15 @@
 """The symbols an expression tells apart: the minterms of its leaves, and OTHER for every event it does not name.
 
 A leaf is a class with bindings and a mask; for an event and a value of each variable it is true or false. A symbol says
-which leaves are true, so symbols exclude each other however masks overlap.
+which leaves are true, so symbols exclude each other however masks overlap. An event at which none is true is OTHER, of
+whatever class it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
+from decimal import Decimal
 
 from augury.algebra.expression import Anything, Apply, Expression, MatchOperator, Primitive, walk
 from augury.algebra.scalar import Constant, dump
@@ -16,7 +17,7 @@ from augury.algebra.scalar import Constant, dump
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Events of a class at which just these leaves are true; no class is OTHER, or the start if `is_start`."""
+    """Events of a class at which just these leaves, at least one, are true; no class is OTHER, or the start."""
 
     event_class: str | None
     leaves: frozenset[int] = frozenset()
@@ -35,6 +36,12 @@ class Alphabet:
         index = self.leaves.index(leaf)
         return [i for i, symbol in enumerate(self.symbols) if index in symbol.leaves]
 
+    def at(self, event_class: str, true: Iterable[int]) -> int:
+        """The symbol of an event of a class at which just these leaves are true."""
+        wanted = frozenset(true)
+        symbol = Symbol(event_class, wanted) if wanted else Symbol(None)
+        return self.symbols.index(symbol)
+
     def names(self) -> list[str]:
         """A short name for each symbol."""
         return [self._name(symbol) for symbol in self.symbols]
@@ -44,32 +51,64 @@ class Alphabet:
             return "start"
         if symbol.event_class is None:
             return "OTHER"
-        conditions = [_condition(leaf) for leaf in self.leaves if leaf.event_class == symbol.event_class]
+        conditions = [condition(leaf) for leaf in self.leaves if leaf.event_class == symbol.event_class]
         if not any(conditions):
             return symbol.event_class
-        true = [c for i in sorted(symbol.leaves) if (c := _condition(self.leaves[i]))]
+        true = [c for i in sorted(symbol.leaves) if (c := condition(self.leaves[i]))]
         return f"{symbol.event_class}{'∧'.join(true)}" if true else f"other {symbol.event_class}"
 
 
 def alphabet_of(expression: Expression) -> Alphabet:
     """The symbols of an expression, deterministic in its text."""
-    leaves = tuple(dict.fromkeys(node for node in walk(expression) if isinstance(node, Primitive)))
-    classes = dict.fromkeys(leaf.event_class for leaf in leaves)
-    symbols = [symbol for name in classes for symbol in _minterms(name, leaves)]
+    leaves = dict.fromkeys(node for node in walk(expression) if isinstance(node, Primitive))
+    return alphabet_over(leaves, has_start=names_start(expression))
+
+
+def names_start(expression: Expression) -> bool:
+    """Whether `start` stands in an expression."""
+    return any(isinstance(n, Apply) and n.operator is MatchOperator.START for n in walk(expression))
+
+
+def alphabet_over(leaves: Iterable[Primitive], *, has_start: bool = False) -> Alphabet:
+    """The symbols that these leaves tell apart, deterministic in their order."""
+    ordered = tuple(leaves)
+    classes = dict.fromkeys(leaf.event_class for leaf in ordered)
+    symbols = [Symbol(name, true) for name in classes for true in _minterms(name, ordered)]
     symbols.append(Symbol(None))
-    if any(isinstance(n, Apply) and n.operator is MatchOperator.START for n in walk(expression)):
+    if has_start:
         symbols.append(Symbol(None, is_start=True))
-    return Alphabet(leaves, tuple(symbols))
+    return Alphabet(ordered, tuple(symbols))
 
 
-def _minterms(event_class: str, leaves: tuple[Primitive, ...]) -> Iterator[Symbol]:
+def has_at_most(leaves: Iterable[Primitive], count: int) -> bool:
+    """Whether the leaves tell no more than so many kinds of event apart; found out without listing more than those."""
+    ordered = tuple(leaves)
+    total = 1
+    for name in dict.fromkeys(leaf.event_class for leaf in ordered):
+        chosen: list[tuple[int, ...]] = [()]
+        for i, leaf in enumerate(ordered):
+            if leaf.event_class == name and condition(leaf):
+                chosen = _with_another(chosen, i, ordered)
+            if total + len(chosen) > count:
+                return False
+        total += len(chosen)
+    return True
+
+
+def _minterms(event_class: str, leaves: tuple[Primitive, ...]) -> list[frozenset[int]]:
+    """The sets of leaves that an event of the class can satisfy and no other, the largest first; not the empty one."""
     own = [i for i, leaf in enumerate(leaves) if leaf.event_class == event_class]
-    always = [i for i in own if not _condition(leaves[i])]
-    sometimes = [i for i in own if i not in always]
-    for size in range(len(sometimes), -1, -1):
-        for chosen in combinations(sometimes, size):
-            if _compatible([leaves[i] for i in chosen]):
-                yield Symbol(event_class, frozenset([*always, *chosen]))
+    always = [i for i in own if not condition(leaves[i])]
+    chosen: list[tuple[int, ...]] = [()]
+    for i in own:
+        chosen = chosen if i in always else _with_another(chosen, i, leaves)
+    chosen.sort(key=lambda some: (-len(some), some))
+    return [true for some in chosen if (true := frozenset([*always, *some]))]
+
+
+def _with_another(chosen: list[tuple[int, ...]], leaf: int, leaves: tuple[Primitive, ...]) -> list[tuple[int, ...]]:
+    """The sets with and without one more leaf: of a hundred constants of one attribute a hundred sets, not 2^100."""
+    return chosen + [(*some, leaf) for some in chosen if _compatible([leaves[i] for i in (*some, leaf)])]
 
 
 def _compatible(leaves: list[Primitive]) -> bool:
@@ -77,12 +116,19 @@ def _compatible(leaves: list[Primitive]) -> bool:
     constants: dict[int, Constant] = {}
     for leaf in leaves:
         for position, binding in enumerate(leaf.bindings):
-            if isinstance(binding, Constant) and constants.setdefault(position, binding) != binding:
+            if isinstance(binding, Constant) and _differ(constants.setdefault(position, binding), binding):
                 return False
     return True
 
 
-def _condition(leaf: Primitive) -> str:
+def _differ(first: Constant, second: Constant) -> bool:
+    """Whether no value is both; what is written in two types may become one value of the attribute."""
+    a, b = first.value, second.value
+    comparable = type(a) is type(b) or a is None or b is None or {type(a), type(b)} == {int, Decimal}
+    return comparable and a != b
+
+
+def condition(leaf: Primitive) -> str:
     """What a leaf demands of an event of its class; empty for nothing."""
     bound = ""
     if any(not isinstance(binding, Anything) for binding in leaf.bindings):

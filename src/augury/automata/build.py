@@ -53,12 +53,22 @@ class VariableUnderNegation(Exception):
     """A variable bound inside a negation stands in several places: no one automaton tells its values apart."""
 
 
-def compile_expression(expression: Expression) -> Compiled:
-    """The minimal automaton of an expression whose correlation variables are all bound."""
-    body = expression.operand if isinstance(expression, Some) else expression
-    body = _without_inner_variables(body)
-    alphabet = alphabet_of(body)
-    automaton = on.built(Builder(alphabet).build(body))
+def body_of(expression: Expression) -> Expression:
+    """What the automaton is made of: the expression for one value of each of its variables."""
+    return _without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
+
+
+def compile_expression(
+    expression: Expression, alphabet: Alphabet | None = None, builder: Builder | None = None
+) -> Compiled:
+    """The minimal automaton of an expression whose correlation variables are all bound.
+
+    It is over its own symbols, or over those of an alphabet that has all its leaves; a builder of that alphabet may
+    know parts of it already.
+    """
+    body = body_of(expression)
+    alphabet = alphabet_of(body) if alphabet is None else alphabet
+    automaton = on.built((builder or Builder(alphabet)).build(body))
     start = next((i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start), None)
     return Compiled(alphabet, automaton if start is None else _after(automaton, start))
 
