@@ -53,10 +53,19 @@ ANSWERS_LETTERS_MAX: Final = 64
 """Letters, symbols with their marks, of an expression that `check` compiles: every state has a move for each."""
 
 ANSWERS_WORK_MAX: Final = 500_000
-"""Moves of the automata that `check` builds for one program: one to two seconds, where no two expressions are alike."""
+"""Moves of the automata that `check` builds for one program: a few seconds, where no two expressions are alike."""
+
+DRAWING_STATES_MAX: Final = 200
+"""States of an automaton that is drawn as SVG: a picture of more is a tangle, and text can be searched."""
 
 DEEP_DIFFERENCES_MAX: Final = 20
 """Pairs of look-alikes of which `check --deep` shows a history that tells them apart: those hardest to tell first."""
 
 PENDING_RUNS_MAX: Final = 12
 """Occurrences of a part inside one occurrence of a pipe or `<n> E` that are kept apart: their combinations multiply."""
+
+STREAMS_JOINED_MAX: Final = 100_000
+"""Combinations of values of variables that stand in different places: they multiply, and each has a history."""
+
+TUPLES_MAX: Final = 100_000
+"""Occurrence tuples that one history keeps open at a time where all are wanted: beyond that ALL has no bound."""

@@ -147,6 +147,42 @@ def walk(expression: Expression) -> Iterator[Expression]:
         stack.extend(reversed(children(node)))
 
 
+def parts(expression: Expression) -> tuple[Primitive | Place, ...]:
+    """The classes and correlation variables as they stand in it, from left to right."""
+    return tuple(node for node in walk(expression) if isinstance(node, Primitive | Place))
+
+
+# Operators that are, for a variable in one of these operands, the union over its values of what they are for each.
+_JOINING = {
+    **dict.fromkeys((MatchOperator.BEFORE, MatchOperator.HAPPENED), 0),
+    **dict.fromkeys((MatchOperator.AFTER_FIRST, MatchOperator.BETWEEN_EACH), 0),
+    **dict.fromkeys((MatchOperator.PIPE, MatchOperator.FIRST_AFTER), 1),
+}
+_JOINING_ALL = {
+    *(MatchOperator.AND, MatchOperator.OR, MatchOperator.RELATIVE),
+    *(MatchOperator.PRIOR, MatchOperator.SEQUENCE),
+}
+
+
+def joins_only(expression: Expression, part: int) -> bool:
+    """Whether only operators that join stand above a part, so that a variable there alone may have any value."""
+    match expression:
+        case Primitive() | Place():
+            return True
+        case Equate(operand=operand) | Exists(operand=operand):
+            return joins_only(operand, part)
+        case Nth() | Some():
+            return False
+        case Apply(operator=operator, operands=operands):
+            for index, operand in enumerate(operands):
+                inside = len(parts(operand))
+                if part < inside:
+                    joins = operator in _JOINING_ALL or _JOINING.get(operator) == index
+                    return joins and joins_only(operand, part)
+                part -= inside
+            raise AssertionError("a part lies in one of the operands")
+
+
 class Choice(StrEnum):
     """Which occurrence tuple gives the attributes."""
 

@@ -31,7 +31,7 @@ from augury.automata.alphabet import Alphabet, alphabet_of, has_at_most
 from augury.automata.answers import canonical_form, canonical_hash, everywhere, never, normal, relevant_classes
 from augury.automata.automaton import Automaton
 from augury.automata.build import Compiled, VariableUnderNegation
-from augury.automata.reasons import BlowUp, automaton_or_blow_up, inside_out, why_never
+from augury.automata.reasons import BlowUp, Reason, automaton_or_blow_up, inside_out, no_reason, why_never
 from augury.diagnostics import Diagnostic, Mark, Severity
 from augury.event import ClassKind
 
@@ -74,6 +74,13 @@ class Survey:
                 self._take(plan, plan.derivation)
         return self
 
+    def reason(self, one: Compared) -> Reason:
+        """Why a class never takes place; its parts are looked into as long as there is work left."""
+        if self.work_left <= 0:
+            return no_reason(one.expression)
+        self.work_left -= len(one.compiled.alphabet.symbols) * sum(10 for _ in walk(one.expression))
+        return why_never(one.expression)
+
     def _take(self, plan: ClassPlan, match: MatchPlan) -> None:
         try:
             expression = normal(match.expression)
@@ -109,7 +116,7 @@ def advise(program: Program, text: str) -> Iterator[Diagnostic]:
     telling = []
     for one in survey.compared:
         if never(one.compiled):
-            yield _never(one)
+            yield _never(one, survey.reason(one))
         elif not one.is_filtered and everywhere(one.compiled):
             if one.match.over is None or one.expression != Apply(MatchOperator.ANY):
                 yield _everywhere(one)
@@ -141,10 +148,10 @@ def _same(classes: list[Compared], complex_names: frozenset[str]) -> Iterator[tu
         key: tuple[Hashable, ...] = (history_of(one, complex_names), one.match.choice, aggregates)
         if one.is_filtered:  # filters look at tuples, so that only equal expressions are sure to be filtered alike
             key = (*key, one.match.expression, one.match.where, one.match.within_us)
-        else:
-            automaton = one.compiled.automaton
-            key = (*key, None, relevant_classes(one.compiled), None)
-            key = key if any(s.is_start for s in one.compiled.alphabet.symbols) else (*key, len(automaton.delta))
+        else:  # what is the same for equivalent expressions and quickly found, so that few canonical forms are needed
+            has_start = any(symbol.is_start for symbol in one.compiled.alphabet.symbols)
+            form = canonical_form(one.compiled) if has_start else one.compiled
+            key = (*key, len(form.automaton.delta), relevant_classes(form))
         alike.setdefault(key, []).append(one)
     for some in alike.values():
         seen: dict[str, Compared] = {}
@@ -157,8 +164,7 @@ def _same(classes: list[Compared], complex_names: frozenset[str]) -> Iterator[tu
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def _never(one: Compared) -> Diagnostic:
-    reason = why_never(one.expression)
+def _never(one: Compared, reason: Reason) -> Diagnostic:
     whole, part = one.match.expression.span, reason.part.span
     others = () if part == whole else (Mark(whole, "so this does not either"),)
     message = f"`{one.name}` never takes place"

@@ -85,14 +85,15 @@ def has_at_most(leaves: Iterable[Primitive], count: int) -> bool:
     ordered = tuple(leaves)
     total = 1
     for name in dict.fromkeys(leaf.event_class for leaf in ordered):
+        own = [(i, condition(leaf)) for i, leaf in enumerate(ordered) if leaf.event_class == name]
+        total -= all(demanded for _, demanded in own)  # then the empty set is OTHER
         chosen: list[tuple[int, ...]] = [()]
-        for i, leaf in enumerate(ordered):
-            if leaf.event_class == name and condition(leaf):
-                chosen = _with_another(chosen, i, ordered)
+        for i, demanded in own:
+            chosen = _with_another(chosen, i, ordered) if demanded else chosen
             if total + len(chosen) > count:
                 return False
         total += len(chosen)
-    return True
+    return total <= count
 
 
 def _minterms(event_class: str, leaves: tuple[Primitive, ...]) -> list[frozenset[int]]:

@@ -8,7 +8,7 @@ Expressions are compared in a canonical form, which depends neither on the order
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import assert_never
@@ -36,10 +36,17 @@ from augury.types import NULL
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """A history, by the names of its symbols, after which one expression takes place and the other does not."""
+    """A history, as symbols of the alphabet of both, after which one expression takes place and the other does not."""
 
-    history: tuple[str, ...]
+    alphabet: Alphabet
+    word: tuple[int, ...]
     first_takes_place: bool
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """The names of its symbols."""
+        names = self.alphabet.names()
+        return tuple(names[symbol] for symbol in self.word)
 
 
 def never(compiled: Compiled) -> bool:
@@ -188,21 +195,19 @@ def _search(
             following = (step(0, at[0], symbol), step(1, at[1], symbol))
             one, other = accepts(0, following[0]), accepts(1, following[1])
             if wanted(one, other):
-                return Witness(_history(came_from, at, symbol, joint.names()), one)
+                return Witness(joint, _word(came_from, at, symbol), one)
             if following not in came_from:
                 came_from[following] = (at, symbol)
                 queue.append(following)
     return None
 
 
-def _history(
-    came_from: dict[_States, tuple[_States, int] | None], at: _States, last: int, names: Sequence[str]
-) -> tuple[str, ...]:
+def _word(came_from: dict[_States, tuple[_States, int] | None], at: _States, last: int) -> tuple[int, ...]:
     word = [last]
     while (before := came_from[at]) is not None:
         at, symbol = before
         word.append(symbol)
-    return tuple(names[symbol] for symbol in reversed(word))
+    return tuple(reversed(word))
 
 
 def _projected(joint: Alphabet, own: Alphabet, hidden: frozenset[str] = frozenset()) -> list[int]:
@@ -237,7 +242,8 @@ def _plain(alphabet: Alphabet) -> list[int]:
         has = {pair for leaf in symbol.leaves for pair in _variables(alphabet.leaves[leaf])}
         if symbol.event_class not in unclear and wanted.get(symbol.event_class or "", set()) <= has:
             found.append(i)
-    return found
+    # Of histories of one length that with most events of no meaning is the plainest.
+    return sorted(found, key=lambda i: alphabet.symbols[i].event_class is not None)
 
 
 def _variables(leaf: Primitive) -> list[tuple[int, str]]:

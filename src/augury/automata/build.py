@@ -24,6 +24,8 @@ from augury.algebra.expression import (
     Primitive,
     Some,
     Variable,
+    joins_only,
+    parts,
     walk,
 )
 from augury.automata import operations as on
@@ -55,7 +57,7 @@ class VariableUnderNegation(Exception):
 
 def body_of(expression: Expression) -> Expression:
     """What the automaton is made of: the expression for one value of each of its variables."""
-    return _without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
+    return without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
 
 
 def compile_expression(
@@ -80,22 +82,26 @@ def _after(automaton: Automaton, symbol: int) -> Automaton:
     return on.build(automaton.symbols, (), begun, lambda q, a: delta[q][a], accepting.__getitem__)
 
 
-def _without_inner_variables(expression: Expression) -> Expression:
-    """A variable that is bound inside a negation and stands there once may have any value."""
+def without_inner_variables(expression: Expression) -> Expression:
+    """A variable that is bound inside a negation and stands there once, under operators that join, may have any value."""
     match expression:
         case Primitive() | Place():
             return expression
         case Apply(operands=operands):
-            return replace(expression, operands=tuple(map(_without_inner_variables, operands)))
+            return replace(expression, operands=tuple(map(without_inner_variables, operands)))
         case Nth() | Equate() | Exists():
-            return replace(expression, operand=_without_inner_variables(expression.operand))
+            return replace(expression, operand=without_inner_variables(expression.operand))
         case Some(variables=variables, operand=operand):
             names = {variable.name for variable in variables}
-            places = [b.name for n in walk(operand) if isinstance(n, Primitive) for b in n.bindings
-                      if isinstance(b, Variable) and b.name in names]  # fmt: skip
-            if len(places) > len(names):
+            places = [
+                (number, binding.name)
+                for number, part in enumerate(parts(operand))
+                for binding in (part.bindings if isinstance(part, Primitive) else ())
+                if isinstance(binding, Variable) and binding.name in names
+            ]
+            if len(places) > len(names) or not all(joins_only(operand, number) for number, _ in places):
                 raise VariableUnderNegation
-            return _freed(_without_inner_variables(operand), names)
+            return _freed(without_inner_variables(operand), names)
         case _:
             assert_never(expression)
 

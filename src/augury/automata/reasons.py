@@ -23,7 +23,7 @@ from augury.algebra.expression import (
     children,
     walk,
 )
-from augury.automata.alphabet import Alphabet, alphabet_of, condition
+from augury.automata.alphabet import Alphabet, alphabet_of, condition, names_start
 from augury.automata.answers import never
 from augury.automata.automaton import Automaton, Unbuilt
 from augury.automata.build import Builder, compile_expression
@@ -73,8 +73,8 @@ class BlowUp:
             case Apply(operator=Op.RELATIVE, operands=(delimiter, Nth(count=n, every=False, operand=counted))):
                 after = _written(delimiter, text)
                 return (
-                    f"write (<{n}> {_written(counted, text)}) /+ {after}: it counts from the latest {after} on, has {n + 2} "
-                    "states, and is usually what is meant, but not the same, for this one counts from each of them"
+                    f"write (<{n}> {_written(counted, text)}) /+ {after}: it counts from the latest {after} on, "
+                    f"has {n + 2} states, and is usually what is meant, but not the same: this one counts from each of them"
                 )
             case _ if any(isinstance(node, Nth) and node.count > 3 for node in walk(self.part)):
                 return "lower the n of <n>, or count apart what belongs apart with PARTITION BY"
@@ -126,7 +126,9 @@ def _is_never(part: Expression, builder: Builder) -> bool:
     if isinstance(language, Unbuilt) or _meets(language, builder.to_come):
         return False
     with suppress(TooManyStates):
-        return never(compile_expression(_closed(part), builder.alphabet))
+        closed = _closed(part)
+        is_plain = closed is part and not names_start(part)
+        return is_plain or never(compile_expression(closed, builder.alphabet, builder))
     return False
 
 
@@ -187,6 +189,11 @@ def _reason(part: Expression) -> Reason:
             return Reason(part, why, f"after a relative and through a pipe earlier events are missing, `{name}` too")
         case _:
             return _general(part)
+
+
+def no_reason(expression: Expression) -> Reason:
+    """What can be said of an expression that never takes place without looking into it."""
+    return _general(expression)
 
 
 def _general(part: Expression) -> Reason:

@@ -193,9 +193,7 @@ def repeated(e: Runs) -> Runs:
 
     def moves(state: Any, letter: int) -> tuple[Move, ...]:
         return tuple(
-            (after, m)
-            for q, m in e.moves(state, letter)
-            for after in ((FINAL, *e.initial) if q == FINAL else (q,))
+            (after, m) for q, m in e.moves(state, letter) for after in ((FINAL, *e.initial) if q == FINAL else (q,))
         )
 
     return tabulated(Runs(e.symbols, e.variables, e.initial, moves))

@@ -22,7 +22,7 @@ from augury.algebra.expression import (
     Place,
     Primitive,
     Some,
-    walk,
+    parts,
 )
 from augury.automata import operations as on
 from augury.automata import runs as of
@@ -30,12 +30,6 @@ from augury.automata.build import Builder
 from augury.automata.runs import FINAL, Move, Runs
 
 Op = MatchOperator
-Part = Primitive | Place
-
-
-def parts(expression: Expression) -> tuple[Part, ...]:
-    """The parts by number."""
-    return tuple(node for node in walk(expression) if isinstance(node, Primitive | Place))
 
 
 def tuples_of(expression: Expression, builder: Builder, mark_of: Callable[[int], int]) -> Runs:

@@ -130,30 +130,30 @@ def _collect(plan: MatchPlan, history: History, place: int, kept: Sequence[Reaso
     if not kept:
         return []
     if any(isinstance(feed.value, Aggregate) for feed in plan.feeds):
-        return [_occurrence(plan, history, place, _recent(history, kept), kept)]
+        return [_occurrence(plan, history, place, _recent(kept), kept)]
     match plan.choice:
         case Choice.RECENT:
-            return [_occurrence(plan, history, place, _recent(history, kept), kept)]
+            return [_occurrence(plan, history, place, _recent(kept), kept)]
         case Choice.EARLIEST:
-            return [_occurrence(plan, history, place, _earliest(history, kept), kept)]
+            return [_occurrence(plan, history, place, _earliest(kept), kept)]
         case Choice.ALL:
             alike: dict[tuple[object, ...], list[Reason]] = {}
             for reason in kept:
                 values = _occurrence(plan, history, place, reason, kept).values.values()
                 alike.setdefault(tuple(comparable(value) for value in values), []).append(reason)
-            return [_occurrence(plan, history, place, _recent(history, group), kept) for group in alike.values()]
+            return [_occurrence(plan, history, place, _recent(group), kept) for group in alike.values()]
 
 
-def _recent(history: History, kept: Sequence[Reason]) -> Reason:
+def _recent(kept: Sequence[Reason]) -> Reason:
     """The tuple whose constituents, latest first, are greatest; of equal ones that with the least values."""
-    best = max((constituents(history, reason)[::-1], sorted(reason.events)[::-1]) for reason in kept)
-    alike = [r for r in kept if (constituents(history, r)[::-1], sorted(r.events)[::-1]) == best]
+    best = max(sorted(reason.events)[::-1] for reason in kept)
+    alike = [r for r in kept if sorted(r.events)[::-1] == best]
     return min(alike, key=lambda reason: _in_order(reason, kept))
 
 
-def _earliest(history: History, kept: Sequence[Reason]) -> Reason:
+def _earliest(kept: Sequence[Reason]) -> Reason:
     """The tuple whose constituents, earliest first, are least; of equal ones that with the least values."""
-    return min(kept, key=lambda r: (constituents(history, r), sorted(r.events), _in_order(r, kept)))
+    return min(kept, key=lambda r: (sorted(r.events), _in_order(r, kept)))
 
 
 def _in_order(reason: Reason, kept: Sequence[Reason]) -> list[tuple[bool, bool, Any]]:

@@ -1,0 +1,265 @@
+"""A MATCH → the tables that a walk over columns reads: leaves, variables, the runs of tuples and their automaton.
+
+Nothing here reads events. A variable that stands in one place, under operators that only join, takes its value from
+the event in that place (*carried*); any other needs a history of its own per value (*keyed*): see `streams`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from augury import limits
+from augury.algebra.expression import (
+    Aggregate,
+    Anything,
+    Apply,
+    Choice,
+    Equate,
+    Exists,
+    Expression,
+    MatchOperator,
+    MatchPlan,
+    Nth,
+    Place,
+    Primitive,
+    Some,
+    Variable,
+    joins_only,
+    parts,
+)
+from augury.automata.alphabet import Alphabet, alphabet_of
+from augury.automata.build import Builder, without_inner_variables
+from augury.automata.runs import FINAL, Runs
+from augury.automata.tuples import remembering, tuples_of
+
+Op = MatchOperator
+CONSTITUENT = 1
+"""The mark of an event that is part of a tuple; variable i that it binds is 2 << i."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The runs as arrays, and the automaton of the sets of states that runs are in.
+
+    Moves of state c at symbol s stand at `first[c * symbols + s]` up to the next; `delta[q, s]` and `quiet[q, s]`:
+    nothing changes, nothing is marked and nothing ends. Without an automaton (too many sets) `delta` is empty.
+    Reading OTHER again and again repeats itself: after `tail` times with that period (0: not found to).
+    """
+
+    states: int
+    symbols: int
+    initial: npt.NDArray[np.int32]
+    first: npt.NDArray[np.int32]
+    target: npt.NDArray[np.int32]
+    mark: npt.NDArray[np.int32]
+    delta: npt.NDArray[np.int32]
+    quiet: npt.NDArray[np.bool_]
+    tail: int
+    period: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A MATCH made ready; `tables` is None where the runs are too many to be written down, and are stepped through."""
+
+    plan: MatchPlan
+    alphabet: Alphabet
+    variables: tuple[Variable, ...]
+    keyed: tuple[Variable, ...]
+    carried: Mapping[str, int]
+    runs: Runs
+    tables: Tables | None
+    symbol_of: Mapping[frozenset[int], int]
+    other: int
+    listens: bool
+    """Whether events that no leaf is true of matter: they may be marked, or the expression take place at them."""
+    ambiguous: bool
+    """Whether two tuples may have the same events, and differ in what variables they bind."""
+    repeats: bool
+    """Whether two runs may mark the same events and meet."""
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every tuple has to be kept, not only the best of those with one future."""
+        plan = self.plan
+        filtered = plan.where is not None or plan.within_us is not None
+        return filtered or self.ambiguous or plan.choice is Choice.ALL or aggregates(plan)
+
+    def fingerprint(self) -> str:
+        """What the state of this detector is filed under: equal for equal machines, whatever their names."""
+        plan = self.plan
+        moves = [[self.runs.moves(s, a) for a in range(self.runs.symbols)] for s in range(self.runs.size or 0)]
+        keyed = [str(v.type) for v in self.keyed]
+        leaves = [(sorted(symbol.leaves), symbol.is_start) for symbol in self.alphabet.symbols]
+        clauses = (plan.within_us, self.keeps_all, plan.choice.value, len(plan.partition_by), plan.over is None)
+        text = repr((moves, self.runs.initial, keyed, leaves, clauses, sorted(self.carried.values())))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def aggregates(plan: MatchPlan) -> bool:
+    """Whether an attribute is fed by an aggregate over all tuples."""
+    return any(isinstance(feed.value, Aggregate) for feed in plan.feeds)
+
+
+def detector_of(plan: MatchPlan) -> Detector:
+    """Compile a MATCH; raises `VariableUnderNegation` and `TooManyRuns` where there is no such machine."""
+    expression = plan.expression
+    variables = expression.variables if isinstance(expression, Some) else ()
+    whole = without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
+    places = _places(whole)
+    single = {v.name: places[v.name][0] for v in variables if len(places[v.name]) == 1}
+    carried = {name: place for name, place in single.items() if joins_only(whole, place)}
+    keyed = tuple(v for v in variables if v.name not in carried)
+    body = _freed(whole, frozenset(carried))
+    alphabet = alphabet_of(body)
+    bits = {v.name: 2 << i for i, v in enumerate(variables)}
+    named = parts(whole)
+
+    def mark_of(part: int) -> int:
+        node = named[part]
+        bound = node.bindings if isinstance(node, Primitive) else ()
+        return CONSTITUENT | sum({bits[b.name] for b in bound if isinstance(b, Variable)})
+
+    runs = remembering(tuples_of(body, Builder(alphabet), mark_of), sum(bits.values()))
+    symbol_of = {symbol.leaves: i for i, symbol in enumerate(alphabet.symbols) if not symbol.is_start}
+    other = symbol_of[frozenset()]
+    listens = runs.size is None or _listens(runs, other)
+    ambiguous, repeats = (True, True) if runs.size is None else _ambiguity(runs)
+    tables = None if runs.size is None else _tables(runs, other)
+    return Detector(
+        plan, alphabet, variables, keyed, carried, runs, tables, symbol_of, other, listens, ambiguous, repeats
+    )
+
+
+# ---- variables -----------------------------------------------------------------------------------
+
+
+def _places(expression: Expression) -> dict[str, list[int]]:
+    """For each variable the numbers of the parts that bind it, once for each attribute."""
+    found: dict[str, list[int]] = {}
+    for number, part in enumerate(parts(expression)):
+        for binding in part.bindings if isinstance(part, Primitive) else ():
+            if isinstance(binding, Variable):
+                found.setdefault(binding.name, []).append(number)
+    return found
+
+
+def _freed(expression: Expression, names: frozenset[str]) -> Expression:
+    match expression:
+        case Primitive(bindings=bindings):
+            free = tuple(Anything() if isinstance(b, Variable) and b.name in names else b for b in bindings)
+            return replace(expression, bindings=free)
+        case Place():
+            return expression
+        case Apply(operands=operands):
+            return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
+        case Nth() | Equate() | Exists() | Some():
+            return replace(expression, operand=_freed(expression.operand, names))
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def _listens(runs: Runs, other: int) -> bool:
+    assert runs.size is not None
+    return any(q == FINAL or m for s in range(runs.size) for q, m in runs.moves(s, other))
+
+
+def _ambiguity(runs: Runs) -> tuple[bool, bool]:
+    """Whether two runs that mark the same events can differ in other bits, and whether two runs can be the same."""
+    pairs = {(p, q, False) for p, q in product(runs.initial, repeat=2) if p < q}
+    pairs |= {(p, p, False) for p in runs.initial}
+    waiting = list(pairs)
+    ambiguous = repeats = False
+    while waiting:
+        p, q, differ = waiting.pop()
+        for letter in range(runs.symbols):
+            moves = list(enumerate(runs.moves(p, letter))), list(enumerate(runs.moves(q, letter)))
+            for (i, (t, m)), (j, (u, n)) in product(*moves):
+                if (m ^ n) & CONSTITUENT or (p == q and not differ and i > j):
+                    continue
+                apart = differ or m != n
+                same_run = p == q and not differ and i == j
+                ambiguous |= t == u and apart
+                repeats |= t == u and not apart and not same_run
+                if (t == FINAL) != (u == FINAL) or t == FINAL:
+                    continue
+                following = (t, u, apart)
+                if following not in pairs:
+                    pairs.add(following)
+                    waiting.append(following)
+        if len(pairs) > limits.AUTOMATON_STATES_MAX:
+            return True, True
+    return ambiguous, repeats
+
+
+def _tables(runs: Runs, other: int) -> Tables:
+    assert runs.size is not None
+    first, target, mark = [0], [], []
+    for state, symbol in product(range(runs.size), range(runs.symbols)):
+        for t, m in runs.moves(state, symbol):
+            target.append(t)
+            mark.append(m)
+        first.append(len(target))
+    delta, quiet = _subsets(runs)
+    tail, period = _repetition(runs, other)
+    int32 = np.int32
+    return Tables(
+        runs.size,
+        runs.symbols,
+        np.array(runs.initial, int32),
+        np.array(first, int32),
+        np.array(target, int32),
+        np.array(mark, int32),
+        delta,
+        quiet,
+        tail,
+        period,
+    )
+
+
+def _subsets(runs: Runs) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """The automaton of the sets of states; empty if there are more than the limit."""
+    initial = frozenset(runs.initial)
+    number = {initial: 0}
+    queue = [initial]
+    rows: list[list[int]] = []
+    quiets: list[list[bool]] = []
+    for states in queue:
+        row, still = [], []
+        for symbol in range(runs.symbols):
+            moves = [(s, t, m) for s in states for t, m in runs.moves(s, symbol)]
+            following = frozenset(t for _, t, _ in moves if t != FINAL)
+            if following not in number:
+                if len(queue) >= limits.AUTOMATON_STATES_MAX:
+                    return np.zeros((0, runs.symbols), np.int32), np.zeros((0, runs.symbols), np.bool_)
+                number[following] = len(queue)
+                queue.append(following)
+            row.append(number[following])
+            still.append(sorted(moves) == [(s, s, 0) for s in sorted(states)])
+        rows.append(row)
+        quiets.append(still)
+    return np.array(rows, np.int32).reshape(-1, runs.symbols), np.array(quiets, np.bool_).reshape(-1, runs.symbols)
+
+
+_POWERS_MAX = 256
+
+
+def _repetition(runs: Runs, other: int) -> tuple[int, int]:
+    """After how many OTHER events runs repeat themselves, and every how many; by powers of the relation."""
+    assert runs.size is not None
+    step = [frozenset(t for t, _ in runs.moves(s, other) if t != FINAL) for s in range(runs.size)]
+    power = tuple(frozenset({s}) for s in range(runs.size))
+    met: dict[tuple[frozenset[int], ...], int] = {}
+    for times in range(_POWERS_MAX):
+        if power in met:
+            return met[power], times - met[power]
+        met[power] = times
+        power = tuple(frozenset().union(*(step[t] for t in reached)) for reached in power)
+    return 0, 0

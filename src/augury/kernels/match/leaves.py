@@ -1,0 +1,171 @@
+"""Which leaves of an expression are true of which rows, up to its keyed variables.
+
+In: a batch and the rows of it that are in the history. Out: for each leaf the rows that are of its class, have its
+constants and satisfy its mask. It knows neither streams nor runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from augury import types as t
+from augury.algebra.expression import Primitive, Variable
+from augury.algebra.operators import Operator
+from augury.algebra.scalar import Apply, Constant, Field, Leaf, Previous, Scalar, apply, leaves
+from augury.event import EventClass, key_of
+from augury.kernels.batch import ASSERT, Batch, Integers
+from augury.kernels.columns import arrow_type, evaluate, holds
+from augury.kernels.columns.casts import convert
+from augury.kernels.columns.column import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The history that a batch adds: indices into its columns, in order, and the partition of each."""
+
+    batch: Batch
+    index: Integers
+    partition: Integers
+
+    def of_class(self, code: int) -> Integers:
+        """Which of them are of a class."""
+        return np.flatnonzero(self.batch.code[self.index] == code)
+
+    def column(self, code: int, name: str, of: Integers) -> pa.Array:
+        """An attribute, or a time, of some of them, all of one class."""
+        rows = self.index[of]
+        if name in ("occ_time", "det_time"):
+            values = self.batch.occ_time if name == "occ_time" else self.batch.det_time
+            return pa.array(values[rows]).view(arrow_type(t.TIMESTAMP))
+        return taken(self.batch.tables[code], name, self.batch.row[rows])
+
+
+def taken(table: pa.Table, name: str, rows: Integers) -> pa.Array:
+    """A column of a table at some rows, as one array; the name is matched as names are."""
+    place = next(i for i, column in enumerate(table.column_names) if key_of(column) == key_of(name))
+    values = table.column(place).combine_chunks()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
+    if len(rows) == len(values) and (len(rows) == 0 or (rows[0] == 0 and (np.diff(rows) == 1).all())):
+        return values
+    return values.take(pa.array(rows))
+
+
+def history_rows(batch: Batch, over: tuple[str, ...] | None) -> Integers:
+    """The versions that a history has: withdrawals are left out, and what OVER does not name."""
+    inside = batch.kind == ASSERT
+    if over is not None:
+        named = {key_of(name) for name in over}
+        codes = np.array([key_of(c.name) in named for c in batch.classes], np.bool_)
+        inside &= codes[batch.code]
+    return np.flatnonzero(inside)
+
+
+def code_of(classes: Sequence[EventClass], name: str) -> int:
+    """The number of a class in a batch."""
+    return next(i for i, c in enumerate(classes) if key_of(c.name) == key_of(name))
+
+
+def keyed_places(leaf: Primitive, keyed: Iterable[Variable]) -> dict[str, list[int]]:
+    """For each keyed variable of a leaf the attributes that have to have its value."""
+    names = {v.name for v in keyed}
+    found: dict[str, list[int]] = {}
+    for place, binding in enumerate(leaf.bindings):
+        if isinstance(binding, Variable) and binding.name in names:
+            found.setdefault(binding.name, []).append(place)
+    return found
+
+
+@dataclass(slots=True)
+class Tail:
+    """The last events of a class, as many as PREV looks back, with their partitions: what came before a batch."""
+
+    table: pa.Table
+    occ_time: Integers
+    det_time: Integers
+    partition: Integers
+
+
+def true_rows(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Integers:
+    """The rows of which a leaf is true, whatever its variables stand for."""
+    code = code_of(rows.batch.classes, leaf.event_class)
+    of = rows.of_class(code)
+    demands = [*_constants(leaf, rows.batch.classes[code]), *([leaf.mask] if leaf.mask is not None else [])]
+    for demand in demands:
+        if len(of) == 0:
+            break
+        of = of[_holding(demand, rows, code, of, tails)]
+    return of
+
+
+def _constants(leaf: Primitive, event_class: EventClass) -> Iterator[Scalar]:
+    for attribute, binding in zip(event_class.attributes, leaf.bindings, strict=False):
+        if isinstance(binding, Constant):
+            field = Field("", attribute.name, attribute.type)
+            operands = (field,) if binding.value is None else (field, binding)
+            test = apply(Operator.IS_NULL if binding.value is None else Operator.EQ, operands)
+            assert isinstance(test, Apply), "analysis has compared the types"
+            yield test
+
+
+def _holding(demand: Scalar, rows: Rows, code: int, of: Integers, tails: Mapping[int, Tail]) -> npt.NDArray[np.bool_]:
+    columns: dict[Leaf, pa.Array] = {}
+    for leaf in leaves(demand):
+        if isinstance(leaf, Previous):
+            values = _previous(leaf, rows, code, of, tails.get(code))
+        else:
+            assert isinstance(leaf, Field), "a mask has no timing primitive"
+            values = rows.column(code, leaf.name, of)
+        columns[leaf] = stored(values, leaf.type)
+    return holds(evaluate(demand, columns, None, len(of)))
+
+
+def stored(values: pa.Array, kind: t.Type) -> pa.Array:
+    """Values as a leaf of an expression has them."""
+    wanted = arrow_type(kind)
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def _previous(leaf: Previous, rows: Rows, code: int, of: Integers, tail: Tail | None) -> pa.Array:
+    """The attribute of the n-th event of the class before each, in the same partition."""
+    everyone = rows.of_class(code)
+    values = rows.column(code, leaf.name, everyone)
+    partition = rows.partition[everyone]
+    before = 0
+    if tail is not None:
+        times = {"occ_time": tail.occ_time, "det_time": tail.det_time}
+        earlier = (
+            pa.array(times[leaf.name]).view(arrow_type(t.TIMESTAMP))
+            if leaf.name in times
+            else taken(tail.table, leaf.name, np.arange(tail.table.num_rows))
+        )
+        values = pa.concat_arrays([earlier, values])
+        partition = np.concatenate([tail.partition, partition])
+        before = len(tail.partition)
+    order = np.argsort(partition, kind="stable")
+    source = np.full(len(order), -1, np.int64)
+    same = partition[order[leaf.offset :]] == partition[order[: -leaf.offset]]
+    source[order[leaf.offset :][same]] = order[: -leaf.offset][same]
+    wanted = source[before + np.searchsorted(everyone, of)]
+    return values.take(pa.array(wanted, mask=wanted < 0))
+
+
+def value_column(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Integers) -> pa.Array:
+    """What a variable stands for at rows of a leaf, in the variable's own type; equal values are stored equally."""
+    code = code_of(rows.batch.classes, leaf.event_class)
+    attribute = rows.batch.classes[code].attributes[place]
+    values = rows.column(code, attribute.name, of)
+    if attribute.type != variable.type:
+        values = convert(Column(values), attribute.type, variable.type).values
+    return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
+
+
+def looks_back(masks: Iterable[Scalar | None]) -> int:
+    """How many events of a class PREV looks back at most."""
+    return max((x.offset for m in masks if m is not None for x in leaves(m) if isinstance(x, Previous)), default=0)

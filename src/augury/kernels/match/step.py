@@ -1,0 +1,231 @@
+"""One step of a MATCH: a state and a batch in, the state after it and the occurrences out.
+
+A batch may hold any number of ticks and keys; how a history is cut into batches makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from augury import limits
+from augury.algebra.expression import Choice
+from augury.event import EventClass
+from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.match.collect import Candidates, collect
+from augury.kernels.match.detector import Detector, aggregates
+from augury.kernels.match.leaves import Rows, Tail, history_rows, looks_back, true_rows
+from augury.kernels.match.simulate import simulated
+from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
+from augury.kernels.match.streams import Touched, groups_of, touched
+from augury.kernels.match.walk import group, ranks, walk_best
+from augury.kernels.match.walk_all import KEEP_BEST, KEEP_DISTINCT, KEEP_EVERY, walk_all
+
+
+def step(
+    detector: Detector, state: MatchState, batch: Batch, event_class: EventClass, chronon_us: int
+) -> tuple[MatchState, Occurrences]:
+    """Read a batch; the state given is used up. `event_class` is that of the complex events."""
+    rows = _rows(detector, state, batch)
+    if len(state.length) <= (rows.partition.max(initial=0)):
+        more = int(rows.partition.max(initial=0)) + 1 - len(state.length)
+        state.length = np.concatenate([state.length, np.zeros(more, np.int64)])
+    position = ranks(rows.partition, state.length)
+    groups = groups_of(detector, rows)
+    true = [true_rows(leaf, rows, state.tails) for leaf in detector.alphabet.leaves]
+    touch = touched(detector, rows, groups, true, state.streams)
+    offset = len(state.events)
+    state.events = _with_events(state.events, rows)
+    lifespans_us = [c.lifespan_us for c in batch.classes]
+    purged, tick = expiry(detector, state.events, lifespans_us, chronon_us)
+    found = _walked(detector, state, touch, position, offset, purged, tick)
+    occurrences = collect(detector, state, found, batch.classes, event_class)
+    _remember_tails(detector, state, rows)
+    compacted(state)
+    return state, occurrences
+
+
+def _rows(detector: Detector, state: MatchState, batch: Batch) -> Rows:
+    index = history_rows(batch, detector.plan.over)
+    partition_by = detector.plan.partition_by
+    if not partition_by:
+        return Rows(batch, index, np.zeros(len(index), np.int64))
+    has = np.array([all(c.attribute(n) is not None for n in partition_by) for c in batch.classes], np.bool_)
+    index = index[has[batch.code[index]]]
+    unnumbered = Rows(batch, index, np.zeros(len(index), np.int64))
+    numbers = np.zeros((len(index), len(partition_by)), np.int64)
+    for code in np.flatnonzero(has):
+        of = unnumbered.of_class(int(code))
+        for i, name in enumerate(partition_by):
+            attribute = batch.classes[code].attribute(name)
+            assert attribute is not None
+            column = unnumbered.column(int(code), attribute.name, of)
+            known = state.partitions[i]
+            numbers[of, i] = known.number(
+                column.cast(known.values.type) if column.type != known.values.type else column
+            )
+    partition = numbers[:, 0]
+    for i in range(1, len(partition_by)):
+        partition = state.partitions[len(partition_by) + i - 1].number(pa.array(partition << 32 | numbers[:, i]))
+    return Rows(batch, index, partition)
+
+
+def _with_events(events: Events, rows: Rows) -> Events:
+    batch, index = rows.batch, rows.index
+    held = np.array([table.num_rows for table in events.tables], np.int64)
+    code = batch.code[index]
+    constituents = []
+    for number, new in enumerate(batch.constituents):
+        old = events.constituents[number]
+        new = _one_array(new)
+        constituents.append(new if old is None else old if new is None else pa.concat_arrays([old, new]))
+    if not len(events):
+        tables = batch.tables
+        held = np.zeros(len(tables), np.int64)
+    else:
+        pairs = zip(events.tables, batch.tables, strict=True)
+        tables = tuple(pa.concat_tables([old, new.cast(old.schema)]) if old.num_columns else new for old, new in pairs)
+    return Events(
+        np.concatenate([events.seq, batch.seq[index]]),
+        np.concatenate([events.occ_time, batch.occ_time[index]]),
+        np.concatenate([events.det_time, batch.det_time[index]]),
+        np.concatenate([events.code, code]),
+        np.concatenate([events.row, batch.row[index] + held[code]]),
+        tables,
+        tuple(constituents),
+    )
+
+
+def _one_array(values: pa.Array | pa.ChunkedArray | None) -> pa.Array | None:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
+    return values
+
+
+def _walked(
+    detector: Detector,
+    state: MatchState,
+    touch: Touched,
+    position: Integers,
+    offset: int,
+    purged: Integers,
+    tick: Integers,
+) -> Candidates:
+    """Move the streams over the rows that touch them."""
+    symbol = _symbols(detector, touch.leaves)
+    if detector.tables is None:
+        return simulated(detector, state, touch, symbol, offset, purged, tick)
+    with_streams(state, detector, touch.origin)
+    order, begins = group(touch.stream, len(state.at))
+    active = np.flatnonzero(np.diff(begins))
+    begins = np.concatenate([begins[active], begins[-1:]])
+    row = touch.row[order]
+    sorted_rows = (active, begins, symbol[order], position[row], row + offset)
+    if detector.keeps_all:
+        return _walk_all(detector, state, sorted_rows, purged, tick)
+    tables, nodes = detector.tables, state.nodes
+    gaps = not detector.listens and not (tables.delta.size and tables.quiet[:, detector.other].all())
+    ref, marks, prev, length, count, event, stream, head, _ = walk_best(
+        *sorted_rows,
+        *(state.at, state.last, state.heads),
+        *(tables.delta, tables.quiet, tables.first, tables.target, tables.mark),
+        *(detector.other, tables.tail, tables.period, gaps, detector.plan.choice is not Choice.EARLIEST),
+        *(nodes.ref, nodes.marks, nodes.prev, nodes.length, nodes.count),
+    )
+    state.nodes = Nodes(ref, marks, prev, length, count)
+    return Candidates(event, stream, head)
+
+
+def _walk_all(
+    detector: Detector,
+    state: MatchState,
+    sorted_rows: Sequence[npt.NDArray[np.generic]],
+    purged: Integers,
+    tick: Integers,
+) -> Candidates:
+    tables, nodes, runs, plan = detector.tables, state.nodes, state.runs, detector.plan
+    assert tables is not None
+    gaps = not detector.listens and not (tables.delta.size and tables.quiet[:, detector.other].all())
+    one_wanted = plan.choice is not Choice.ALL and plan.where is None and not detector.ambiguous
+    one_wanted = one_wanted and not aggregates(plan)
+    keep = KEEP_BEST if one_wanted else KEEP_DISTINCT if detector.repeats else KEEP_EVERY
+    ref, marks, prev, length, count, *moved, event, stream, found, past = walk_all(
+        *sorted_rows,
+        *(state.at, state.last, runs.first),
+        *(tables.delta, tables.quiet, tables.first, tables.target, tables.mark, tables.symbols),
+        *(detector.other, tables.tail, tables.period, gaps),
+        *(state.events.occ_time, purged, tick),
+        *(-1 if plan.within_us is None else plan.within_us, keep),
+        *(plan.choice is not Choice.EARLIEST, limits.TUPLES_MAX),
+        *(nodes.ref, nodes.marks, nodes.prev, nodes.length, nodes.count),
+        *(runs.state, runs.head, runs.least, runs.most, runs.until, runs.follows, runs.free),
+    )
+    if past >= 0:
+        raise TooManyTuples
+    state.nodes = Nodes(ref, marks, prev, length, count)
+    of_states, heads, least, most, until, follows, free = moved
+    state.runs = Runs(runs.first, of_states, heads, least, most, until, follows, int(free))
+    return Candidates(event, stream, found)
+
+
+def expiry(
+    detector: Detector, events: Events, lifespans_us: Sequence[int | None], chronon_us: int
+) -> tuple[Integers, Integers]:
+    """When each event is purged, and the tick before each; only WHERE and WITHIN do not see what is purged."""
+    if detector.plan.where is None and detector.plan.within_us is None:
+        return np.full(len(events), TIME_MAX, np.int64), np.zeros(len(events), np.int64)
+    ends = np.full(len(events), TIME_MAX, np.int64)
+    for code, lifespan in enumerate(lifespans_us):
+        if lifespan is not None:
+            of = events.code == code
+            ends[of] = np.maximum(events.occ_time[of] + lifespan, events.det_time[of])
+    return ends, events.det_time // chronon_us * chronon_us
+
+
+def _symbols(detector: Detector, leaves: Integers) -> npt.NDArray[np.int32]:
+    """The symbol of each set of leaves; a set that no symbol has is a mistake of ours."""
+    width = len(detector.alphabet.leaves)
+    sets = {sum(1 << leaf for leaf in found): symbol for found, symbol in detector.symbol_of.items()}
+    if width <= 16:
+        table = np.full(1 << width, -1, np.int32)
+        for bits, symbol in sets.items():
+            table[bits] = symbol
+        symbols = table[leaves]
+    else:
+        known = np.array(sorted(sets), np.int64)
+        place = np.searchsorted(known, leaves).clip(max=len(known) - 1)
+        symbols = np.where(known[place] == leaves, np.array([sets[int(b)] for b in known], np.int32)[place], -1)
+    assert not len(symbols) or symbols.min() >= 0, "every set of leaves that an event has is a symbol"
+    return symbols.astype(np.int32, copy=False)
+
+
+def _remember_tails(detector: Detector, state: MatchState, rows: Rows) -> None:
+    """Keep the last events that PREV may ask for."""
+    by_class: dict[int, list[object]] = {}
+    for leaf in detector.alphabet.leaves:
+        code = next(i for i, c in enumerate(rows.batch.classes) if c.name == leaf.event_class)
+        by_class.setdefault(code, []).append(leaf.mask)
+    for code, masks in by_class.items():
+        back = looks_back(masks)  # type: ignore[arg-type]
+        if back:
+            state.tails[code] = _tail(state.tails.get(code), rows, code, back)
+
+
+def _tail(before: Tail | None, rows: Rows, code: int, back: int) -> Tail:
+    of = rows.of_class(code)
+    index = rows.index[of]
+    table = rows.batch.tables[code].take(pa.array(rows.batch.row[index]))
+    occ_time, det_time = rows.batch.occ_time[index], rows.batch.det_time[index]
+    partition = rows.partition[of]
+    if before is not None:
+        table = pa.concat_tables([before.table, table.cast(before.table.schema)])
+        occ_time = np.concatenate([before.occ_time, occ_time])
+        det_time = np.concatenate([before.det_time, det_time])
+        partition = np.concatenate([before.partition, partition])
+    order = np.argsort(partition, kind="stable")
+    ends = np.searchsorted(partition[order], partition[order], side="right")
+    kept = np.sort(order[ends - np.arange(len(order)) <= back])
+    return Tail(table.take(pa.array(kept)), occ_time[kept], det_time[kept], partition[kept])

@@ -1,0 +1,308 @@
+"""Streams: one history per partition and per value of the keyed variables, as rows of one table.
+
+In: which leaves are true of which rows. Out: rows (stream, position, leaves, row), by stream. An expression stands for
+one expression per value, and an event of another value is to it an event that no leaf is true of; so a stream needs
+only the rows that touch it, and the positions say how many lie between.
+
+A value that no event has had is one stream for all such values. Where leaves bind different variables, the streams
+are all that agree with each other: the binding of one event joined with that of another, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from augury import limits
+from augury.algebra.expression import Variable
+from augury.kernels.batch import Integers
+from augury.kernels.match.detector import Detector
+from augury.kernels.match.leaves import Rows, code_of, keyed_places, value_column
+
+FRESH = -1
+"""A value that no event has had."""
+
+
+class TooManyStreams(Exception):
+    """The variables of an expression combine in more ways than the limit allows."""
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Distinct values in order of appearance, NULL among them; each has a number for ever."""
+
+    values: pa.Array
+
+    def number(self, values: pa.Array) -> Integers:
+        """The number of each value; new values are added."""
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        coded = values.dictionary_encode(null_encoding="encode")
+        known = pc.index_in(coded.dictionary, value_set=self.values).fill_null(-1)
+        numbers = _integers(known)
+        new = np.flatnonzero(numbers < 0)
+        if len(new):
+            numbers[new] = len(self.values) + np.arange(len(new))
+            self.values = pa.concat_arrays([self.values, coded.dictionary.take(pa.array(new))])
+        if len(numbers) and np.array_equal(numbers, np.arange(len(numbers))):
+            return _integers(coded.indices)
+        return numbers[_integers(coded.indices)]
+
+
+def _integers(values: pa.Array) -> Integers:
+    found: Integers = values.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def no_numbers(kind: pa.DataType) -> Numbers:
+    """Before the first value."""
+    return Numbers(pa.array([], kind))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The leaves of one class whose keyed variables stand at the same attributes: they are true for the same value."""
+
+    code: int
+    places: tuple[tuple[str, tuple[int, ...]], ...]
+    leaves: tuple[int, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The keyed variables that it binds."""
+        return tuple(name for name, _ in self.places)
+
+
+def groups_of(detector: Detector, rows: Rows) -> list[Group]:
+    """The groups of an expression."""
+    found: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], list[int]] = {}
+    for number, leaf in enumerate(detector.alphabet.leaves):
+        places = keyed_places(leaf, detector.keyed)
+        code = code_of(rows.batch.classes, leaf.event_class)
+        key = (code, tuple(sorted((name, tuple(at)) for name, at in places.items())))
+        found.setdefault(key, []).append(number)
+    return [Group(code, places, tuple(numbers)) for (code, places), numbers in found.items()]
+
+
+def is_simple(detector: Detector, groups: Sequence[Group]) -> bool:
+    """Whether every row that matters touches one stream, which it names itself."""
+    whole = {v.name for v in detector.keyed}
+    one_each = len({group.code for group in groups}) == len(groups)
+    return one_each and all(set(g.variables) == whole for g in groups) and not (detector.listens and whole)
+
+
+@dataclass(slots=True)
+class Streams:
+    """Which streams there are: `partition` and the number of each variable's value; `pairs` number combinations."""
+
+    values: list[Numbers]
+    partition: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    bound: Integers = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    pairs: list[Numbers] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Rows of streams: by stream if `begins` says where each begins, each in order of position.
+
+    `origin` has for each new stream the older one that it was part of until now, or -1 if it is as at the beginning.
+    """
+
+    stream: Integers
+    row: Integers
+    leaves: Integers
+    origin: Integers
+
+
+def touched(
+    detector: Detector, rows: Rows, groups: Sequence[Group], true: Sequence[Integers], streams: Streams
+) -> Touched:
+    """Every row that touches a stream, and the streams that are new."""
+    simple = is_simple(detector, groups)
+    bits = [_bits(group, true, len(rows.index)) for group in groups]
+    if simple:
+        return _simple(detector, rows, groups, bits, streams)
+    return _general(detector, rows, groups, bits, streams)
+
+
+def _bits(group: Group, true: Sequence[Integers], count: int) -> tuple[Integers, Integers]:
+    """The rows at which a leaf of the group is true, and which are."""
+    if len(group.leaves) == 1:
+        only = true[group.leaves[0]]
+        return only, np.full(len(only), 1 << group.leaves[0], np.int64)
+    all_bits = np.zeros(count, np.int64)
+    for leaf in group.leaves:
+        all_bits[true[leaf]] |= 1 << leaf
+    at = np.flatnonzero(all_bits)
+    return at, all_bits[at]
+
+
+def _value_numbers(
+    detector: Detector, rows: Rows, group: Group, at: Integers, streams: Streams
+) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """The numbers of the group's values, a column per keyed variable, and the rows at which its places agree."""
+    leaf = detector.alphabet.leaves[group.leaves[0]]
+    numbers = np.full((len(at), len(detector.keyed)), FRESH, np.int64)
+    agree = np.ones(len(at), np.bool_)
+    for name, places in group.places:
+        which = next(i for i, v in enumerate(detector.keyed) if v.name == name)
+        variable: Variable = detector.keyed[which]
+        each = [streams.values[which].number(value_column(rows, leaf, p, variable, at)) for p in places]
+        numbers[:, which] = each[0]
+        for again in each[1:]:
+            agree &= again == each[0]
+    return numbers, agree
+
+
+# ---- one stream a row ----------------------------------------------------------------------------
+
+
+def _simple(
+    detector: Detector,
+    rows: Rows,
+    groups: Sequence[Group],
+    bits: Sequence[tuple[Integers, Integers]],
+    streams: Streams,
+) -> Touched:
+    width = len(detector.keyed)
+    if width == 0 and detector.listens:
+        leaves = np.zeros(len(rows.index), np.int64)
+        for at, which in bits:
+            leaves[at] |= which
+        parts: list[tuple[Integers, Integers, Integers]] = [
+            (np.arange(len(rows.index)), leaves, np.zeros((len(rows.index), 0), np.int64))
+        ]
+    else:
+        parts = []
+        for group, (at, which) in zip(groups, bits, strict=True):
+            numbers, agree = _value_numbers(detector, rows, group, at, streams)
+            if not agree.all():
+                at, which, numbers = at[agree], which[agree], numbers[agree]
+            parts.append((at, which, numbers))
+    row = np.concatenate([at for at, _, _ in parts]) if parts else np.zeros(0, np.int64)
+    leaves = np.concatenate([which for _, which, _ in parts]) if parts else np.zeros(0, np.int64)
+    numbers = np.concatenate([n for _, _, n in parts]) if parts else np.zeros((0, width), np.int64)
+    if len(parts) > 1:
+        order = np.argsort(row, kind="stable")
+        row, leaves, numbers = row[order], leaves[order], numbers[order]
+    stream = _combined(detector, rows, row, numbers, streams)
+    count = int(stream.max()) + 1 if len(stream) else 0
+    known = len(streams)
+    if count > known:
+        example = np.zeros(count, np.int64)
+        example[stream[::-1]] = np.arange(len(stream))[::-1]
+        new = example[known:]
+        streams.partition = np.concatenate([streams.partition, rows.partition[row[new]]])
+        streams.bound = np.concatenate([streams.bound.reshape(known, width), numbers[new]])
+    return Touched(stream, row, leaves, np.full(max(0, count - known), -1, np.int64))
+
+
+def _combined(detector: Detector, rows: Rows, row: Integers, numbers: Integers, streams: Streams) -> Integers:
+    """One number for the partition and all values of a row."""
+    columns = [numbers[:, i] for i in range(numbers.shape[1])]
+    if detector.plan.partition_by or not columns:
+        columns.insert(0, rows.partition[row])
+    found = columns[0]
+    while len(streams.pairs) < len(columns) - 1:
+        streams.pairs.append(no_numbers(pa.int64()))
+    for pairs, further in zip(streams.pairs, columns[1:], strict=False):
+        found = pairs.number(pa.array(found << 32 | further))
+    return found
+
+
+# ---- streams that agree --------------------------------------------------------------------------
+
+Binding = tuple[int, ...]
+
+
+def _general(
+    detector: Detector,
+    rows: Rows,
+    groups: Sequence[Group],
+    bits: Sequence[tuple[Integers, Integers]],
+    streams: Streams,
+) -> Touched:
+    width = len(detector.keyed)
+    seen: list[tuple[Integers, Integers, Integers]] = []
+    if detector.listens:
+        everyone = np.arange(len(rows.index))
+        seen.append((everyone, np.zeros(len(everyone), np.int64), np.full((len(everyone), width), FRESH, np.int64)))
+    for group, (at, which) in zip(groups, bits, strict=True):
+        numbers, agree = _value_numbers(detector, rows, group, at, streams)
+        seen.append((at[agree], which[agree], numbers[agree]))
+    known = {(int(p), *map(int, b)): i for i, (p, b) in enumerate(zip(streams.partition, streams.bound, strict=True))}
+    before = dict(known)
+    _close(rows, seen, known, width)
+    origin = [_latest_part(binding, before) for binding in list(known)[len(before) :]]
+    if len(known) > len(before):
+        bindings = np.array(list(known), np.int64).reshape(len(known), width + 1)
+        streams.partition, streams.bound = bindings[:, 0].copy(), bindings[:, 1:].copy()
+    merged: dict[tuple[int, int], int] = {}
+    for at, which, numbers in seen:
+        by_binding: dict[Binding, list[int]] = {}
+        for i, (p, b) in enumerate(zip(rows.partition[at], numbers, strict=True)):
+            by_binding.setdefault((int(p), *map(int, b)), []).append(i)
+        for binding, stream in known.items():
+            bound = [j for j in range(width) if numbers.shape[0] and numbers[0, j] != FRESH]
+            wanted = (binding[0], *(binding[1 + j] if j in bound else FRESH for j in range(width)))
+            for i in by_binding.get(wanted, ()):
+                key = (stream, int(at[i]))
+                merged[key] = merged.get(key, 0) | int(which[i])
+    keys = sorted(merged)
+    stream_ = np.array([k[0] for k in keys], np.int64)
+    row = np.array([k[1] for k in keys], np.int64)
+    leaves = np.array([merged[k] for k in keys], np.int64)
+    return Touched(stream_, row, leaves, np.array(origin, np.int64))
+
+
+def _close(
+    rows: Rows, seen: Sequence[tuple[Integers, Integers, Integers]], known: dict[Binding, int], width: int
+) -> None:
+    """Add every binding that joins bindings which agree, and that of the fresh values in each partition."""
+    for partition in np.unique(rows.partition[np.concatenate([at for at, _, _ in seen])]) if seen else ():
+        known.setdefault((int(partition), *[FRESH] * width), len(known))
+    events = {
+        (int(p), *map(int, b)) for at, _, numbers in seen for p, b in zip(rows.partition[at], numbers, strict=True)
+    }
+    waiting = [*known]
+    while waiting:
+        binding = waiting.pop()
+        for event in events:
+            joined = _joined(binding, event)
+            if joined is not None and joined not in known:
+                if len(known) >= limits.STREAMS_JOINED_MAX:
+                    raise TooManyStreams
+                known[joined] = len(known)
+                waiting.append(joined)
+
+
+def _joined(one: Binding, other: Binding) -> Binding | None:
+    if one[0] != other[0]:
+        return None
+    found = [one[0]]
+    for a, b in zip(one[1:], other[1:], strict=True):
+        if a != b and FRESH not in (a, b):
+            return None
+        found.append(max(a, b))
+    return tuple(found)
+
+
+def _latest_part(binding: Binding, known: dict[Binding, int]) -> int:
+    """The stream that a new one was part of: that with most of its values, the others fresh."""
+    best, best_count = -1, -1
+    for chosen in product((False, True), repeat=len(binding) - 1):
+        part = (binding[0], *(b if keep else FRESH for b, keep in zip(binding[1:], chosen, strict=True)))
+        count = sum(b != FRESH for b in part[1:])
+        if part in known and count > best_count:
+            best, best_count = known[part], count
+    return best
