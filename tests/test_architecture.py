@@ -32,15 +32,16 @@ ALLOWED: dict[str, set[str]] = {
     "types": {"diagnostics", "limits", "clock"},
     "event": {"diagnostics", "limits", "clock", "types"},
     "files": {"diagnostics", "limits"},
+    "datafiles": {"diagnostics"},
     "language": NOUNS | {"algebra"},  # the names of the operators, which text and meaning share
     "algebra": NOUNS,
     "analysis": NOUNS | {"language", "algebra"},
-    "infer": NOUNS | {"language"},
+    "infer": NOUNS | {"language", "datafiles"},
     "automata": NOUNS | {"algebra"},
     "kernels": NOUNS | {"algebra", "automata"},
     "history": NOUNS | {"algebra", "kernels"},
     "engine": NOUNS | {"algebra", "automata", "kernels", "history"},
-    "local": NOUNS | {"algebra", "automata", "kernels", "history", "engine"},
+    "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine"},
     "spark": NOUNS | {"algebra", "automata", "kernels", "history", "engine"},
     "actions": NOUNS | {"algebra", "history", "engine"},
 }
@@ -61,7 +62,7 @@ HOMES: dict[str, set[str]] = {
 }
 
 # The core is a function of its arguments: files, clocks, chance, processes and the network live at the rim.
-CORE = NOUNS | {"language", "analysis", "algebra", "automata", "kernels"}
+CORE = NOUNS | {"language", "analysis", "algebra", "automata", "kernels", "history"}
 RIM_MODULES = {
     *("os", "io", "pathlib", "shutil", "tempfile", "glob", "sqlite3", "subprocess"),
     *("time", "sched", "random", "secrets", "uuid"),

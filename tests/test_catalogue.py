@@ -20,7 +20,7 @@ from augury.types import TYPE_NAMES
 from tools.make_docs import ERRORS, errors_page
 
 SOURCE = Path(__file__).parents[1] / "src" / "augury"
-CODE = re.compile(r"[\"']([EW][0-9]{3})[\"']")
+CODE = re.compile(r"[\"']([EWN][0-9]{3})[\"']")
 WITH_PROGRAMS = [e for e in entries().values() if e.wrong]
 each_entry = pytest.mark.parametrize("found", list(entries().values()), ids=lambda e: e.code)
 each_example = pytest.mark.parametrize("found", WITH_PROGRAMS, ids=lambda e: e.code)
@@ -99,6 +99,8 @@ def test_the_limits_that_are_named_are_those_that_hold() -> None:
         ("E402", limits.PROGRAM_CHARACTERS_MAX),
         ("E403", limits.EXPRESSION_NODES_MAX),
         ("E404", limits.NTH_MAX),
+        ("E505", limits.DRAWING_STATES_MAX),
+        ("W308", limits.AUTOMATON_STATES_MAX),
     ):
         assert f"{limit:,}" in entries()[code].explanation
 

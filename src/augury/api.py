@@ -5,10 +5,13 @@ Pure: no file, no clock, no Spark. The command line and the server call this and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from augury.algebra.program import Program
 from augury.analysis.program import analyse
+from augury.automata.advice import advise
+from augury.automata.deep import Deep, compare_classes
 from augury.diagnostics import Diagnostic, Findings, Severity, Source, render
 from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
@@ -43,7 +46,34 @@ class ProgramError(ValueError):
 
 
 def check(text: str, name: str = "program") -> Checked:
-    """Read and analyse a program; never raises for anything a user can write."""
+    """Read and analyse a program, and say what automata know of it; never raises for anything a user can write."""
+    checked = _read(text, name)
+    if checked.program is None:
+        return checked
+    findings = Findings()
+    findings.extend(checked.diagnostics)
+    # A pipe that is taken for OR hardly ever takes place; it has been said already.
+    pipes = [d.mark.span for d in checked.diagnostics if d.code == "W301"]
+    found = advise(checked.program, text)
+    findings.extend(d for d in found if not (d.code == "W305" and any(d.mark.span.holds(pipe) for pipe in pipes)))
+    return replace(checked, diagnostics=findings.sorted())
+
+
+def deep(checked: Checked, is_over: Callable[[], bool] = lambda: False) -> Deep:
+    """How the MATCH classes of a checked program relate to each other; `is_over` says whether to stop early."""
+    assert checked.program is not None, "only programs without errors are compared"
+    return compare_classes(checked.program, is_over)
+
+
+def compile(text: str, name: str = "program") -> Program:
+    """A checked program; raises ProgramError with everything that is wrong."""
+    checked = _read(text, name)
+    if checked.program is None:
+        raise ProgramError(checked)
+    return checked.program
+
+
+def _read(text: str, name: str) -> Checked:
     findings = Findings()
     parsed = parse(text, findings)
     unread = findings.has_errors()
@@ -52,14 +82,6 @@ def check(text: str, name: str = "program") -> Checked:
     # A name that only a statement which could not be read may declare is not unknown.
     findings.extend(d for d in inner.sorted() if not (d.code in _UNKNOWN and _marked(d, text) in parsed.unread_names))
     return Checked(Source(name, text), parsed.program, None if unread else program, findings.sorted())
-
-
-def compile(text: str, name: str = "program") -> Program:
-    """A checked program; raises ProgramError with everything that is wrong."""
-    checked = check(text, name)
-    if checked.program is None:
-        raise ProgramError(checked)
-    return checked.program
 
 
 _UNKNOWN = frozenset({"E200", "E214", "E217", "E221", "E251"})

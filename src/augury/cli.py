@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+import time
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from augury import __version__, limits
-from augury.api import Checked, check
+from augury.api import Checked, check, deep
 from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
 from augury.language.parser import keep_tables_in
@@ -39,6 +40,19 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class Lines(StrEnum):
+    """How events are written."""
+
+    NDJSON = "ndjson"
+
+
+class Engine(StrEnum):
+    """What runs a program."""
+
+    LOCAL = "local"
+    SPARK = "spark"
 
 
 class Stage(StrEnum):
@@ -66,9 +80,12 @@ def check_command(
     files: Files,
     output: OutputOption = Output.TEXT,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on warnings too.")] = False,
+    deeply: Annotated[bool, typer.Option("--deep", help="Compare the MATCH classes with each other.")] = False,
+    seconds: Annotated[float, typer.Option("--deep-seconds", min=0, help="How long --deep may take per file.")] = 10,
 ) -> None:
     """Find everything that is wrong with programs, without running them."""
     found: list[tuple[Diagnostic, Source]] = []
+    notes: list[tuple[Diagnostic, Source]] = []
     exit_code = 0
     for path in files:
         try:
@@ -83,6 +100,12 @@ def check_command(
             exit_code = max(exit_code, 1)
         elif output is Output.TEXT:
             typer.echo(f"{path}: ok, {_summary(checked)}")
+        if deeply and checked.program is not None:
+            notes += _notes(checked, seconds)
+    if output is Output.JSON:
+        found += notes
+    for note, source in notes if output is Output.TEXT else ():
+        typer.echo(f"{source.name}: note[{note.code}]: {note.message}")
     _report(found, output)
     raise typer.Exit(exit_code)
 
@@ -137,11 +160,16 @@ def explain_command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A class, rule, trigger or definition.")] = None,
     stage: Annotated[Stage, typer.Option("--stage", help="Which form of the program to show.")] = Stage.ALGEBRA,
     dot: Annotated[bool, typer.Option("--dot", help="An automaton for Graphviz.")] = False,
+    svg: Annotated[bool, typer.Option("--svg", help="An automaton as a picture: SVG, of one class.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show a program at a stage of its compilation, or the long help of an error code."""
     from augury.explain import ExplainError, explain_code, explain_program
 
+    if dot and svg:
+        raise typer.BadParameter("--dot and --svg exclude each other")
+    if svg and (name is None or stage is not Stage.AUTOMATON):
+        raise typer.BadParameter("--svg draws one automaton: write FILE NAME --stage automaton --svg")
     try:
         if not Path(subject).exists() and (text := explain_code(subject)) is not None:
             typer.echo(text)
@@ -151,7 +179,7 @@ def explain_command(
         raise typer.Exit(2) from None
     checked = _checked_or_exit(subject, output)
     try:
-        typer.echo(explain_program(checked, name, stage.value, dot=dot))
+        typer.echo(explain_program(checked, name, stage.value, form="dot" if dot else "svg" if svg else "text"))
     except ExplainError as error:
         _report([(error.diagnostic, checked.source)], output)
         raise typer.Exit(1) from None
@@ -173,6 +201,47 @@ def infer_command(
     if draft.problems or not draft.program:
         _report([(diagnostic, Source(str(data), "")) for diagnostic in draft.problems], output)
     raise typer.Exit(0 if draft.program else 2)
+
+
+@app.command("run")
+def run_command(
+    program_file: Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")],
+    events: Annotated[
+        str, typer.Option("--events", help="A JSON Lines, CSV or Parquet file, a folder of them, or - for JSON Lines.")
+    ],
+    engine: Annotated[Engine, typer.Option("--engine", help="What runs the program.")] = Engine.LOCAL,
+    output: Annotated[Lines, typer.Option("--output", help="One JSON object a line.")] = Lines.NDJSON,
+    until: Annotated[str | None, typer.Option("--until", help="Read no version known at this time or later.")] = None,
+    rejected: Annotated[
+        Path | None, typer.Option("--rejected", help="Write the rejected events to a file, as JSON Lines.")
+    ] = None,
+) -> None:
+    """Replay events: print what a program detects in them."""
+    if program_file == events == "-":
+        raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
+    checked = _checked_or_exit(program_file, Output.TEXT)
+    program, source = checked.program, checked.source
+    assert program is not None, "a program without errors"
+    from augury.clock import NoSuchTime
+    from augury.local.replay import Failed, replay
+
+    try:
+        replayed = replay(program, events, engine.value, until, None if rejected is None else str(rejected))
+    except NoSuchTime as error:
+        raise typer.BadParameter(str(error), param_hint="--until") from None
+    except Failed as failed:
+        places = source if failed.in_program else Source(failed.name, "")
+        _report([(diagnostic, source) for diagnostic in checked.diagnostics], Output.TEXT)
+        _report([(diagnostic, places) for diagnostic in failed.diagnostics], Output.TEXT)
+        raise typer.Exit(failed.exit_code) from None
+    _report([(diagnostic, source) for diagnostic in (*checked.diagnostics, *replayed.warnings)], Output.TEXT)
+    typer.echo(replayed.summary, err=True)
+    try:
+        for text in replayed.texts():
+            sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough, as `| head` does
+        _drop_output()
 
 
 def main() -> NoReturn:
@@ -225,6 +294,12 @@ def _checked_or_exit(path: str, output: Output) -> Checked:
         _report([(diagnostic, checked.source) for diagnostic in checked.errors], output)
         raise typer.Exit(1)
     return checked
+
+
+def _notes(checked: Checked, seconds: float) -> list[tuple[Diagnostic, Source]]:
+    """What comparing the classes of a program for so long says."""
+    over_at = time.monotonic() + seconds
+    return [(note, checked.source) for note in deep(checked, lambda: time.monotonic() >= over_at).notes()]
 
 
 def _summary(checked: Checked) -> str:

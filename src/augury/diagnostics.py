@@ -27,15 +27,20 @@ class Span:
         """The span from the start of this one to the end of the other."""
         return Span(min(self.start, other.start), max(self.end, other.end))
 
+    def holds(self, other: Span) -> bool:
+        """Whether the other lies within this one."""
+        return self.start <= other.start and other.end <= self.end
+
 
 NOWHERE = Span(0, 0)
 
 
 class Severity(StrEnum):
-    """Errors stop a program from running; warnings do not."""
+    """Errors stop a program from running; warnings do not; notes tell what was asked for."""
 
     ERROR = "error"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,7 @@ def to_json(diagnostic: Diagnostic, source: Source) -> dict[str, Any]:
 _COLOURS = {
     "error": "\x1b[1;31m",
     "warning": "\x1b[1;33m",
+    "note": "\x1b[1;36m",
     "bar": "\x1b[34m",
     "bold": "\x1b[1m",
     "off": "\x1b[0m",

@@ -10,8 +10,10 @@ from augury.algebra import dump as algebra
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
 from augury.api import Checked
-from augury.automata.build import VariableUnderNegation, compile_expression
+from augury.automata.build import VariableUnderNegation, body_of, compile_expression
+from augury.automata.drawing import draw
 from augury.automata.operations import TooManyStates
+from augury.automata.reasons import blow_up
 from augury.catalogue import entries, entry
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, closest
 from augury.language import syntax as s
@@ -29,7 +31,7 @@ class ExplainError(Exception):
 
 def explain_code(code: str) -> str | None:
     """The long help of an error code, None for a word that has not the form of one."""
-    if not re.fullmatch(r"[EeWw][0-9]{3}", code):
+    if not re.fullmatch(r"[EeWwNn][0-9]{3}", code):
         return None
     found = entry(code.upper())
     if found is None:
@@ -39,12 +41,12 @@ def explain_code(code: str) -> str | None:
     return found.text()
 
 
-def explain_program(checked: Checked, name: str | None, stage: str, *, dot: bool = False) -> str:
-    """The program, or one thing of it, as syntax, as algebra or, of MATCH classes, as automata."""
+def explain_program(checked: Checked, name: str | None, stage: str, *, form: str = "text") -> str:
+    """The program, or one thing of it, as syntax, as algebra or, of MATCH classes, as automata: text, dot or svg."""
     program = checked.program
     assert program is not None, "only programs without errors are explained"
     if stage == "automaton":
-        things = dict(_automata(program, dot))
+        things = dict(_automata(program, form, checked.source.text, name))
         if name is None:
             return "\n\n".join(text for _, text in things.values()) or "the program has no MATCH class"
     elif name is None:
@@ -65,21 +67,49 @@ def explain_program(checked: Checked, name: str | None, stage: str, *, dot: bool
     return found[1]
 
 
-def _automata(program: Program, dot: bool) -> Iterator[tuple[str, tuple[str, str]]]:
+def _automata(program: Program, form: str, source: str, wanted: str | None) -> Iterator[tuple[str, tuple[str, str]]]:
     for plan in program.classes:
+        name = plan.event_class.name
         if isinstance(plan.derivation, MatchPlan):
-            name = plan.event_class.name
-            yield name.casefold(), (name, _automaton(name, plan.derivation, dot))
+            is_wanted = wanted is None or wanted.casefold() == name.casefold()
+            yield name.casefold(), (name, _automaton(name, plan.derivation, form, source) if is_wanted else "")
 
 
-def _automaton(name: str, plan: MatchPlan, dot: bool) -> str:
+def _automaton(name: str, plan: MatchPlan, form: str, source: str) -> str:
     try:
         compiled = compile_expression(plan.expression)
     except TooManyStates:
-        return f"{name}: more than {limits.AUTOMATON_STATES_MAX:,} states"
+        return _instead(_blow_up(name, plan, source), form)
     except VariableUnderNegation:
-        return f"{name}: a variable that a negation binds stands in several places there; it has no one automaton"
-    return compiled.to_dot() if dot else f"{name}: {compiled.dump()}"
+        why = f"{name}: a variable that a negation binds stands in several places there; it has no one automaton"
+        return _instead(why, form)
+    states = len(compiled.automaton.delta)
+    match form:
+        case "dot":
+            return compiled.to_dot()
+        case "svg" if states > limits.DRAWING_STATES_MAX:
+            return _instead(f"{name}: {states:,} states are too many for a picture", form)
+        case "svg":
+            return draw(compiled.automaton, compiled.alphabet.names(), title=name)
+        case _:
+            return f"{name}: {compiled.dump()}"
+
+
+def _instead(why: str, form: str) -> str:
+    """Why there is no automaton to show; a file that is to hold a picture does not get it."""
+    if form == "text":
+        return why
+    helps = ("leave --dot and --svg out for what there is",)
+    raise ExplainError(Diagnostic("E505", why.partition("\n")[0], Mark(NOWHERE), helps=helps))
+
+
+def _blow_up(name: str, plan: MatchPlan, source: str) -> str:
+    lines = [f"{name}: more than {limits.AUTOMATON_STATES_MAX:,} states; sets of states are simulated instead, slower"]
+    if (found := blow_up(body_of(plan.expression))) is not None:
+        span = found.part.span
+        lines.append(f"  because of `{found.operator}` in {' '.join(source[span.start : span.end].split())}")
+        lines.append(f"  help: {found.proposal(source)}")
+    return "\n".join(lines)
 
 
 def _syntax(program: s.Program) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -58,6 +58,9 @@ ANSWERS_WORK_MAX: Final = 500_000
 DRAWING_STATES_MAX: Final = 200
 """States of an automaton that is drawn as SVG: a picture of more is a tangle, and text can be searched."""
 
+COMPARISON_STATES_MAX: Final = 20_000
+"""Pairs of states that are walked through to compare two automata: a tenth of a second to a second for one pair."""
+
 DEEP_DIFFERENCES_MAX: Final = 20
 """Pairs of look-alikes of which `check --deep` shows a history that tells them apart: those hardest to tell first."""
 

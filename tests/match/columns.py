@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -63,22 +64,21 @@ def detected(
     chronon_us: int = 1_000_000,
 ) -> list[Expected]:
     """What the kernel finds, the history cut into batches before these places."""
-    complex_class = EventClass(
-        "Found", ClassKind.COMPLEX, False, tuple(Attribute(f.attribute, _type(f)) for f in plan.feeds), (), None
-    )
+    complex_class = found_class(plan)
     detector = detector_of(plan)
     state = initial_state(detector, classes)
     found: list[Expected] = []
     bounds = [0, *sorted(cuts), len(history)]
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         state, occurrences = step(detector, state, batch(history[begin:end], classes), complex_class, chronon_us)
         found += expected(occurrences)
     return found
 
 
-def _type(feed: object) -> object:
-    value = getattr(feed, "value", None)
-    return getattr(value, "type", INT)
+def found_class(plan: MatchPlan) -> EventClass:
+    """The class of what a plan finds, its attributes of the types that feed them."""
+    attributes = tuple(Attribute(f.attribute, INT if f.value is None else f.value.type) for f in plan.feeds)
+    return EventClass("Found", ClassKind.COMPLEX, False, attributes, (), None)
 
 
 def expected(occurrences: Occurrences) -> list[Expected]:

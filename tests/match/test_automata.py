@@ -32,9 +32,7 @@ def word(alphabet: Alphabet, history: tuple[Event, ...], values: dict[str, Const
         bindings = tuple(values[b.name] if isinstance(b, Variable) else b for b in leaf.bindings)
         for seq in positions(replace(leaf, bindings=bindings), history):
             true[seq].add(i)
-    classes = {symbol.event_class for symbol in alphabet.symbols}
-    kinds = {(s.event_class, s.leaves): i for i, s in enumerate(alphabet.symbols) if not s.is_start}
-    return [kinds[e.event_class if e.event_class in classes else None, frozenset(true[e.seq])] for e in history]
+    return [alphabet.at(event.event_class, true[event.seq]) for event in history]
 
 
 def valuations(expression: Expression, history: tuple[Event, ...]) -> Iterator[dict[str, Constant]]:
@@ -108,7 +106,7 @@ def test_an_automaton_reads_and_draws_as_text() -> None:
     assert isinstance(plan.derivation, MatchPlan)
     compiled = compile_expression(plan.derivation.expression)
     assert compiled.dump() == (
-        "3 states over A[x > 1]∧[x > 2], A[x > 1], A[x > 2], other A, OTHER\n"
+        "3 states over A[x > 1]∧[x > 2], A[x > 1], A[x > 2], OTHER\n"
         "  0  A[x > 1]∧[x > 2],A[x > 1]→1 else→0\n"
         "  1  A[x > 1]∧[x > 2],A[x > 2]→2 else→1\n"
         "  2* A[x > 1]∧[x > 2],A[x > 2]→2 else→1"

@@ -28,7 +28,7 @@ from augury.algebra.expression import (
 )
 from augury.algebra.program import ClassPlan, Program
 from augury.automata.alphabet import Alphabet, alphabet_of, has_at_most
-from augury.automata.answers import canonical_form, canonical_hash, everywhere, never, normal, relevant_classes
+from augury.automata.answers import canonical_form, everywhere, form_hash, never, normal, relevant_classes
 from augury.automata.automaton import Automaton
 from augury.automata.build import Compiled, VariableUnderNegation
 from augury.automata.reasons import BlowUp, Reason, automaton_or_blow_up, inside_out, no_reason, why_never
@@ -156,7 +156,7 @@ def _same(classes: list[Compared], complex_names: frozenset[str]) -> Iterator[tu
     for some in alike.values():
         seen: dict[str, Compared] = {}
         for one in some if len(some) > 1 else ():
-            found = "" if one.is_filtered else canonical_hash(canonical_form(one.compiled))
+            found = "" if one.is_filtered else form_hash(canonical_form(one.compiled))
             if (first := seen.setdefault(found, one)) is not one:
                 yield first, one
 

@@ -104,7 +104,9 @@ def _minterms(event_class: str, leaves: tuple[Primitive, ...]) -> list[frozenset
     for i in own:
         chosen = chosen if i in always else _with_another(chosen, i, leaves)
     chosen.sort(key=lambda some: (-len(some), some))
-    return [true for some in chosen if (true := frozenset([*always, *some]))]
+    entailed = {i: [j for j in own if _entails(leaves[i], leaves[j])] for i in own}
+    sets = [true for some in chosen if (true := frozenset([*always, *some]))]
+    return [true for true in sets if all(true.issuperset(entailed[i]) for i in true)]
 
 
 def _with_another(chosen: list[tuple[int, ...]], leaf: int, leaves: tuple[Primitive, ...]) -> list[tuple[int, ...]]:
@@ -120,6 +122,14 @@ def _compatible(leaves: list[Primitive]) -> bool:
             if isinstance(binding, Constant) and _differ(constants.setdefault(position, binding), binding):
                 return False
     return True
+
+
+def _entails(leaf: Primitive, other: Primitive) -> bool:
+    """Whether an event at which a leaf is true is one at which the other, of the same class, is true too."""
+    if other.mask is not None and other.mask != leaf.mask:
+        return False
+    mine = leaf.bindings or (Anything(),) * len(other.bindings)
+    return all(isinstance(b, Anything) or b == a for a, b in zip(mine, other.bindings, strict=False))
 
 
 def _differ(first: Constant, second: Constant) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import assert_never
 
+from augury import limits
 from augury.algebra.expression import (
     Anything,
     Apply,
@@ -31,6 +32,7 @@ from augury.automata.alphabet import Alphabet, Symbol, alphabet_over, condition
 from augury.automata.automaton import Automaton
 from augury.automata.build import Compiled, body_of, compile_expression
 from augury.automata.minimise import minimise
+from augury.automata.operations import TooManyStates
 from augury.types import NULL
 
 
@@ -63,11 +65,14 @@ def everywhere(compiled: Compiled) -> bool:
 
 def equivalent(first: Compiled, second: Compiled) -> bool:
     """Whether two expressions in canonical form take place at the same events of every history."""
-    return canonical_hash(first) == canonical_hash(second)
+    return form_hash(first) == form_hash(second)
 
 
 def implies(first: Compiled, second: Compiled) -> bool:
-    """Whether the second of two expressions in canonical form takes place wherever the first does."""
+    """Whether the second of two expressions in canonical form takes place wherever the first does.
+
+    Like `distinguishing` it raises `TooManyStates` where the two together have too many to be walked through.
+    """
     joint = joint_alphabet(first, second)
     sides = [[_projected(joint, one.alphabet)] for one in (first, second)]
     symbols = range(len(joint.symbols))
@@ -93,8 +98,13 @@ _VALUATIONS_MAX = 8
 """Ways in which values may be those of the variables or not, each of which is a pair of automata in a product."""
 
 
-def canonical_hash(compiled: Compiled) -> str:
-    """A hash of where an expression in canonical form takes place, whatever its spelling."""
+def canonical_hash(expression: Expression) -> str:
+    """A hash of where an expression takes place, whatever its spelling: equal for equivalent expressions only."""
+    return form_hash(canonical(expression))
+
+
+def form_hash(compiled: Compiled) -> str:
+    """The hash of an expression that is in canonical form already."""
     leaves = "\n".join(printed(leaf) for leaf in compiled.alphabet.leaves)
     return hashlib.sha256(f"{leaves}\n{compiled.automaton.fingerprint()}".encode()).hexdigest()[:16]
 
@@ -197,6 +207,8 @@ def _search(
             if wanted(one, other):
                 return Witness(joint, _word(came_from, at, symbol), one)
             if following not in came_from:
+                if len(came_from) >= limits.COMPARISON_STATES_MAX:
+                    raise TooManyStates
                 came_from[following] = (at, symbol)
                 queue.append(following)
     return None

@@ -83,7 +83,7 @@ def _after(automaton: Automaton, symbol: int) -> Automaton:
 
 
 def without_inner_variables(expression: Expression) -> Expression:
-    """A variable that is bound inside a negation and stands there once, under operators that join, may have any value."""
+    """A variable bound inside a negation that stands there once, under operators that join, may have any value."""
     match expression:
         case Primitive() | Place():
             return expression

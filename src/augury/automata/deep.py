@@ -16,14 +16,15 @@ from augury.automata.alphabet import has_at_most
 from augury.automata.answers import (
     Witness,
     canonical_form,
-    canonical_hash,
     distinguishing,
     everywhere,
+    form_hash,
     implies,
     never,
     relevant_classes,
 )
 from augury.automata.build import Compiled
+from augury.automata.operations import TooManyStates
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, Severity
 
 
@@ -85,17 +86,17 @@ def compare_classes(program: Program, is_over: Callable[[], bool]) -> Deep:
     differences: list[Difference] = []
     pairs_left_out = 0
     for i, j in _pairs(known):
-        first, second = known[i], known[j]
-        if is_over() or not _is_small(first.form, second.form):
+        if is_over() or not _is_small(known[i].form, known[j].form):
             pairs_left_out += 1
             continue
-        if not second.one.is_filtered and implies(first.form, second.form):
-            implied[i].add(j)
-        if not first.one.is_filtered and implies(second.form, first.form):
-            implied[j].add(i)
-        if first.classes == second.classes and not first.one.is_filtered and not second.one.is_filtered:
-            witness = distinguishing(first.form, second.form)
-            differences += [] if witness is None else [Difference(first.one, second.one, witness)]
+        try:
+            if _follows(known[i], known[j]):
+                implied[i].add(j)
+            if _follows(known[j], known[i]):
+                implied[j].add(i)
+            differences += _difference(known[i], known[j])
+        except TooManyStates:
+            pairs_left_out += 1
     differences.sort(key=lambda found: -len(found.witness.history))
     shown = differences[: limits.DEEP_DIFFERENCES_MAX]
     return Deep(
@@ -129,8 +130,20 @@ def _distinct(
         elif not never(one.compiled) and not everywhere(one.compiled):
             form = canonical_form(one.compiled)
             known = _Known(one, form, relevant_classes(form), history_of(one, complex_names))
-            found.setdefault((known.history, one.name if one.is_filtered else None, canonical_hash(form)), known)
+            found.setdefault((known.history, one.name if one.is_filtered else None, form_hash(form)), known)
     return list(found.values()), missing
+
+
+def _follows(first: _Known, second: _Known) -> bool:
+    """Whether the second takes place wherever the first does; a filter on the second would have to be looked into."""
+    return not second.one.is_filtered and implies(first.form, second.form)
+
+
+def _difference(first: _Known, second: _Known) -> list[Difference]:
+    if first.classes != second.classes or first.one.is_filtered or second.one.is_filtered:
+        return []
+    witness = distinguishing(first.form, second.form)
+    return [] if witness is None else [Difference(first.one, second.one, witness)]
 
 
 def _pairs(known: list[_Known]) -> Iterator[tuple[int, int]]:

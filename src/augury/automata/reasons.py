@@ -73,8 +73,8 @@ class BlowUp:
             case Apply(operator=Op.RELATIVE, operands=(delimiter, Nth(count=n, every=False, operand=counted))):
                 after = _written(delimiter, text)
                 return (
-                    f"write (<{n}> {_written(counted, text)}) /+ {after}: it counts from the latest {after} on, "
-                    f"has {n + 2} states, and is usually what is meant, but not the same: this one counts from each of them"
+                    f"write (<{n}> {_written(counted, text)}) /+ {after}: it counts from the latest {after} on, has "
+                    f"{n + 2} states, and is usually what is meant, but not the same: this one counts from each of them"
                 )
             case _ if any(isinstance(node, Nth) and node.count > 3 for node in walk(self.part)):
                 return "lower the n of <n>, or count apart what belongs apart with PARTITION BY"

@@ -359,17 +359,12 @@ def _going_on(e: Runs, pending: Pending, letter: int) -> Iterator[tuple[Pending,
 
 def _one_ending(e: Runs, pending: Pending, letter: int) -> Iterator[tuple[Pending, int]]:
     """The same where one of them ends."""
+    going = [_nonempty([move for move in e.moves(r, letter) if move[0] != FINAL]) for r in pending]
     for i, r in enumerate(pending):
-        found = e.moves(r, letter)
-        last = [((), *(m for q, m in [move] if q == FINAL)) for move in found if move[0] == FINAL]
-        on_too = [(), *_nonempty([move for move in found if move[0] != FINAL])]
-        others = [
-            _nonempty([move for move in e.moves(s, letter) if move[0] != FINAL])
-            for j, s in enumerate(pending)
-            if j != i
-        ]
-        for _, mark in last:
-            for after, m in _distinct(product(on_too, *others)):
+        # The one that ends may have been several, too.
+        choices = [[(), *moves] if i == j else moves for j, moves in enumerate(going)]
+        for mark in {m for q, m in e.moves(r, letter) if q == FINAL}:
+            for after, m in _distinct(product(*choices)):
                 yield after, m | mark
 
 

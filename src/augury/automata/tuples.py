@@ -141,10 +141,9 @@ class _Tuples:
             case Op.SERIES:
                 for _ in parts(operands[0]):
                     next(self.numbers)
-                e, t = operands
-                broken = Apply(Op.PRIOR, (Apply(Op.NOT, (e,)), t))
+                broken = Apply(Op.PRIOR, (Apply(Op.NOT, operands[:1]), operands[1]))
                 unbroken = of.unmarked(built(Apply(Op.NOT, (broken,))))
-                return of.both(self.build(t), unbroken)
+                return of.both(self.build(operands[1]), unbroken)
             case _:
                 raise AssertionError(f"{operator} has been looked at before")
 

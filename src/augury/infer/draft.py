@@ -14,10 +14,11 @@ from pathlib import Path
 
 from augury import limits
 from augury import types as t
+from augury.datafiles import Unreadable, base_name, data_files, problem
 from augury.diagnostics import Diagnostic, Severity
 from augury.event import key_of
-from augury.infer.files import Log, Unreadable, base_name, data_files, problem
 from augury.infer.guess import Guess, guess
+from augury.infer.log import Log
 from augury.infer.rows import open_table
 from augury.infer.shape import Gathering, Shape, shown
 from augury.language import syntax as s

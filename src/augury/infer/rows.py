@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from augury import limits
-from augury.infer.files import BOM, BUFFER_BYTES, STREAM_ERRORS, Format, Log, Unreadable, opened, why
+from augury.datafiles import BOM, BUFFER_BYTES, STREAM_ERRORS, Format, Unreadable, opened, why
 from augury.infer.kinds import LEFT_OUT, Kind, kind_of_arrow, kind_of_cell, kind_of_json
+from augury.infer.log import Log
 from augury.types import STRING
 
 _BATCH_ROWS = 4096

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from augury import limits
 from augury.event import RESERVED_ATTRIBUTES, key_of
-from augury.infer.files import Log
 from augury.infer.kinds import Kind, kind_of_string, merged
+from augury.infer.log import Log
 from augury.infer.rows import Row, Table
 from augury.types import DATE, TIMESTAMP, Type
 

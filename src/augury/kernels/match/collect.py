@@ -315,9 +315,15 @@ def _ordered(event_class: EventClass, chosen: Tuples, values: pa.Table) -> Occur
     found = Occurrences(event_class, seq, held.occ_time[event], held.det_time[event], values, constituents)
     if len(seq) < 2 or (np.diff(seq) > 0).all():
         return found
-    keys = [values.column(name).to_pylist() for name in event_class.key]
+    keys = [taken(values, name, np.arange(len(seq))).to_pylist() for name in event_class.key]
     lists = constituents.to_pylist()
-    order = sorted(range(len(seq)), key=lambda i: (seq[i], [_in_order(k[i]) for k in keys], lists[i]))
+    rest = [column.to_pylist() for column in values.columns]
+
+    def place(i: int) -> tuple[Any, ...]:
+        # What has no key is told apart by its constituents and values.
+        return seq[i], [_in_order(k[i]) for k in keys], lists[i], [_in_order(r[i]) for r in rest]
+
+    order = sorted(range(len(seq)), key=place)
     at = np.array(order, np.int64)
     return Occurrences(
         event_class,

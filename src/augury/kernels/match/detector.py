@@ -44,6 +44,21 @@ CONSTITUENT = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Programs:
+    """What a move of the automaton does to the tuples of states: instructions from `first[q * symbols + s]` on.
+
+    Each gives `target` (FINAL: what is found) the tuple of `source` (-1: none), with the event added if it has a mark;
+    one that is `rival` only if it is better than what an instruction before gave it.
+    """
+
+    first: npt.NDArray[np.int32]
+    target: npt.NDArray[np.int32]
+    source: npt.NDArray[np.int32]
+    mark: npt.NDArray[np.int32]
+    rival: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
 class Tables:
     """The runs as arrays, and the automaton of the sets of states that runs are in.
 
@@ -60,6 +75,7 @@ class Tables:
     mark: npt.NDArray[np.int32]
     delta: npt.NDArray[np.int32]
     quiet: npt.NDArray[np.bool_]
+    programs: Programs
     tail: int
     period: int
 
@@ -131,7 +147,7 @@ def detector_of(plan: MatchPlan) -> Detector:
     other = symbol_of[frozenset()]
     listens = runs.size is None or _listens(runs, other)
     ambiguous, repeats = (True, True) if runs.size is None else _ambiguity(runs)
-    tables = None if runs.size is None else _tables(runs, other)
+    tables = None if runs.size is None else _tables(runs, other, recent=plan.choice is not Choice.EARLIEST)
     return Detector(
         plan, alphabet, variables, keyed, carried, runs, tables, symbol_of, other, listens, ambiguous, repeats
     )
@@ -199,7 +215,7 @@ def _ambiguity(runs: Runs) -> tuple[bool, bool]:
     return ambiguous, repeats
 
 
-def _tables(runs: Runs, other: int) -> Tables:
+def _tables(runs: Runs, other: int, *, recent: bool) -> Tables:
     assert runs.size is not None
     first, target, mark = [0], [], []
     for state, symbol in product(range(runs.size), range(runs.symbols)):
@@ -207,7 +223,7 @@ def _tables(runs: Runs, other: int) -> Tables:
             target.append(t)
             mark.append(m)
         first.append(len(target))
-    delta, quiet = _subsets(runs)
+    sets, delta, quiet = _subsets(runs)
     tail, period = _repetition(runs, other)
     int32 = np.int32
     return Tables(
@@ -219,12 +235,42 @@ def _tables(runs: Runs, other: int) -> Tables:
         np.array(mark, int32),
         delta,
         quiet,
+        _programs(runs, sets if len(delta) else [], recent=recent),
         tail,
         period,
     )
 
 
-def _subsets(runs: Runs) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+def _programs(runs: Runs, sets: list[frozenset[int]], *, recent: bool) -> Programs:
+    first, target, source, mark, rival = [0], [], [], [], []
+    for states, symbol in product(sets, range(runs.symbols)):
+        given: dict[int, list[tuple[int, int]]] = {s: [] for s in sorted(states)}
+        for s in sorted(states):
+            for t, m in runs.moves(s, symbol):
+                given.setdefault(t, []).append((s, m))
+        for t, rivals in given.items():
+            if recent and t != FINAL and any(m for _, m in rivals):
+                # A tuple that ends with this event is more recent than one that does not.
+                rivals = [(s, m) for s, m in rivals if m]
+            if rivals == [(t, 0)]:
+                continue
+            for number, (s, m) in enumerate(rivals or [(-1, 0)]):
+                target.append(t)
+                source.append(s)
+                mark.append(m)
+                rival.append(number > 0)
+        first.append(len(target))
+    int32 = np.int32
+    return Programs(
+        np.array(first, int32),
+        np.array(target, int32),
+        np.array(source, int32),
+        np.array(mark, int32),
+        np.array(rival, np.bool_),
+    )
+
+
+def _subsets(runs: Runs) -> tuple[list[frozenset[int]], npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
     """The automaton of the sets of states; empty if there are more than the limit."""
     initial = frozenset(runs.initial)
     number = {initial: 0}
@@ -238,14 +284,15 @@ def _subsets(runs: Runs) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
             following = frozenset(t for _, t, _ in moves if t != FINAL)
             if following not in number:
                 if len(queue) >= limits.AUTOMATON_STATES_MAX:
-                    return np.zeros((0, runs.symbols), np.int32), np.zeros((0, runs.symbols), np.bool_)
+                    return [], np.zeros((0, runs.symbols), np.int32), np.zeros((0, runs.symbols), np.bool_)
                 number[following] = len(queue)
                 queue.append(following)
             row.append(number[following])
             still.append(sorted(moves) == [(s, s, 0) for s in sorted(states)])
         rows.append(row)
         quiets.append(still)
-    return np.array(rows, np.int32).reshape(-1, runs.symbols), np.array(quiets, np.bool_).reshape(-1, runs.symbols)
+    shape = (-1, runs.symbols)
+    return queue, np.array(rows, np.int32).reshape(shape), np.array(quiets, np.bool_).reshape(shape)
 
 
 _POWERS_MAX = 256

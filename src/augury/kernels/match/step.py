@@ -21,19 +21,29 @@ from augury.kernels.match.leaves import Rows, Tail, history_rows, looks_back, tr
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
 from augury.kernels.match.streams import Touched, groups_of, touched
-from augury.kernels.match.walk import group, ranks, walk_best
+from augury.kernels.match.walk import group, ranks, walk_automaton, walk_sets
 from augury.kernels.match.walk_all import KEEP_BEST, KEEP_DISTINCT, KEEP_EVERY, walk_all
 
 
 def step(
-    detector: Detector, state: MatchState, batch: Batch, event_class: EventClass, chronon_us: int
+    detector: Detector,
+    state: MatchState,
+    batch: Batch,
+    event_class: EventClass,
+    chronon_us: int,
+    *,
+    position: Integers | None = None,
 ) -> tuple[MatchState, Occurrences]:
-    """Read a batch; the state given is used up. `event_class` is that of the complex events."""
+    """Read a batch; the state given is used up. `event_class` is that of the complex events.
+
+    `position` has the place of each version of the batch that is in the history of the expression (or of its
+    partition), from 1, where the batch is only the part of it that has certain keys; left out, the batch is all.
+    """
     rows = _rows(detector, state, batch)
-    if len(state.length) <= (rows.partition.max(initial=0)):
-        more = int(rows.partition.max(initial=0)) + 1 - len(state.length)
-        state.length = np.concatenate([state.length, np.zeros(more, np.int64)])
-    position = ranks(rows.partition, state.length)
+    if position is None:
+        more = int(rows.partition.max(initial=-1)) + 1 - len(state.length)
+        state.length = np.concatenate([state.length, np.zeros(max(0, more), np.int64)])
+        position = ranks(rows.partition, state.length)
     groups = groups_of(detector, rows)
     true = [true_rows(leaf, rows, state.tails) for leaf in detector.alphabet.leaves]
     touch = touched(detector, rows, groups, true, state.streams)
@@ -75,7 +85,7 @@ def _rows(detector: Detector, state: MatchState, batch: Batch) -> Rows:
 
 def _with_events(events: Events, rows: Rows) -> Events:
     batch, index = rows.batch, rows.index
-    held = np.array([table.num_rows for table in events.tables], np.int64)
+    held = np.bincount(events.code, minlength=len(batch.classes))
     code = batch.code[index]
     constituents = []
     for number, new in enumerate(batch.constituents):
@@ -84,7 +94,6 @@ def _with_events(events: Events, rows: Rows) -> Events:
         constituents.append(new if old is None else old if new is None else pa.concat_arrays([old, new]))
     if not len(events):
         tables = batch.tables
-        held = np.zeros(len(tables), np.int64)
     else:
         pairs = zip(events.tables, batch.tables, strict=True)
         tables = tuple(pa.concat_tables([old, new.cast(old.schema)]) if old.num_columns else new for old, new in pairs)
@@ -127,16 +136,26 @@ def _walked(
     if detector.keeps_all:
         return _walk_all(detector, state, sorted_rows, purged, tick)
     tables, nodes = detector.tables, state.nodes
-    gaps = not detector.listens and not (tables.delta.size and tables.quiet[:, detector.other].all())
-    ref, marks, prev, length, count, event, stream, head, _ = walk_best(
-        *sorted_rows,
-        *(state.at, state.last, state.heads),
-        *(tables.delta, tables.quiet, tables.first, tables.target, tables.mark),
-        *(detector.other, tables.tail, tables.period, gaps, detector.plan.choice is not Choice.EARLIEST),
-        *(nodes.ref, nodes.marks, nodes.prev, nodes.length, nodes.count),
-    )
+    before = (*sorted_rows, state.at, state.last, state.heads)
+    other = (detector.other, tables.tail, tables.period, _gaps(detector), detector.plan.choice is not Choice.EARLIEST)
+    chains = (nodes.ref, nodes.marks, nodes.prev, nodes.length, nodes.count)
+    if len(tables.delta):
+        does = tables.programs
+        program = (does.first, does.target, does.source, does.mark, does.rival)
+        *after, event, stream, head = walk_automaton(*before, tables.delta, tables.quiet, *program, *other, *chains)
+    else:
+        moves = (tables.first, tables.target, tables.mark, tables.symbols)
+        *after, event, stream, head = walk_sets(*before, *moves, *other, *chains)
+    ref, marks, prev, length, count = after
     state.nodes = Nodes(ref, marks, prev, length, count)
     return Candidates(event, stream, head)
+
+
+def _gaps(detector: Detector) -> bool:
+    """Whether it matters how many events of others lie between two of a stream."""
+    tables = detector.tables
+    assert tables is not None
+    return not detector.listens and not (len(tables.delta) and tables.quiet[:, detector.other].all())
 
 
 def _walk_all(
@@ -148,7 +167,6 @@ def _walk_all(
 ) -> Candidates:
     tables, nodes, runs, plan = detector.tables, state.nodes, state.runs, detector.plan
     assert tables is not None
-    gaps = not detector.listens and not (tables.delta.size and tables.quiet[:, detector.other].all())
     one_wanted = plan.choice is not Choice.ALL and plan.where is None and not detector.ambiguous
     one_wanted = one_wanted and not aggregates(plan)
     keep = KEEP_BEST if one_wanted else KEEP_DISTINCT if detector.repeats else KEEP_EVERY
@@ -156,7 +174,7 @@ def _walk_all(
         *sorted_rows,
         *(state.at, state.last, runs.first),
         *(tables.delta, tables.quiet, tables.first, tables.target, tables.mark, tables.symbols),
-        *(detector.other, tables.tail, tables.period, gaps),
+        *(detector.other, tables.tail, tables.period, _gaps(detector)),
         *(state.events.occ_time, purged, tick),
         *(-1 if plan.within_us is None else plan.within_us, keep),
         *(plan.choice is not Choice.EARLIEST, limits.TUPLES_MAX),

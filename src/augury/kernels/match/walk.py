@@ -2,8 +2,8 @@
 
 Rows come grouped by stream, each group in the order of its history. A tuple is a chain of nodes, latest first: `ref` is
 the number of the event (greater is later), `marks` what it is marked with, `prev` the node before; node 0 is the empty
-tuple. `walk_best` keeps the best tuple per state of runs, `walk_all` all of them. Both append to the nodes and to what
-they found, and stop early only where a limit is met.
+tuple. The walks here keep the best tuple per state of runs, those that were in one state having the same future;
+`walk_all` keeps all of them.
 """
 
 from __future__ import annotations
@@ -75,26 +75,136 @@ def is_better(a: int, a_now: bool, b: int, b_now: bool, recent: bool, ref: Any, 
 
 
 @njit(cache=True, nogil=True)
-def _grown(array: Any, size: int) -> Any:
-    """The array with room for one more than `size`."""
-    if size < array.size:
-        return array
-    larger = np.empty(max(1024, 2 * array.size), array.dtype)
-    larger[:size] = array[:size]
+def _larger(array: Any, used: int, size: int) -> Any:
+    larger = np.empty(size, array.dtype)
+    larger[:used] = array[:used]
     return larger
 
 
-_BEST = types.Tuple((_I8, _I4, _I4, _I4, types.int64, _I8, _I8, _I4, types.int64))(
-    *(_I8, _I8, _I4, _I8, _I8),  # streams, begins, symbols, positions, events
-    *(_I4, _I8, _I4_2),  # state of each stream: set of states, last position, tuples
-    *(_I4_2, _B2, _I4, _I4, _I4),  # delta, quiet, moves
-    *(types.int64, types.int64, types.int64, types.boolean, types.boolean),  # OTHER
-    *(_I8, _I4, _I4, _I4, types.int64),  # nodes
-)
+@njit(cache=True, nogil=True)
+def _grown(array: Any, used: int) -> Any:
+    """The array with room for one more than are used."""
+    return array if used < array.size else _larger(array, used, max(1024, 2 * array.size))
 
 
-@_compiled(_BEST)
-def walk_best(
+_ROWS = (_I8, _I8, _I4, _I8, _I8)  # streams, where each begins; symbols, positions, events
+_STREAMS = (_I4, _I8, _I4_2)  # of each stream the set of states, the last position, the tuple of each state
+_OTHER = (types.int64, types.int64, types.int64, types.boolean, types.boolean)  # symbol, tail, period, gaps; recent
+_NODES = (_I8, _I4, _I4, _I4, types.int64)
+_FOUND = types.Tuple((*_NODES, _I8, _I8, _I4))
+
+
+_BLOCK = 1024
+
+
+@njit(cache=True, nogil=True)
+def _over_block(
+    begin: int,
+    end: int,
+    symbol: Any,
+    position: Any,
+    event: Any,
+    q: Any,
+    before: Any,
+    now: Any,
+    delta: Any,
+    quiet: Any,
+    first: Any,
+    target: Any,
+    source: Any,
+    mark: Any,
+    rival: Any,
+    other: int,
+    tail: int,
+    period: int,
+    gaps: bool,
+    recent: bool,
+    ref: Any,
+    marks: Any,
+    prev: Any,
+    length: Any,
+    nodes: int,
+    given: Any,
+    given_mark: Any,
+    given_to: Any,
+    s: int,
+    found_event: Any,
+    found_stream: Any,
+    found_head: Any,
+    found: int,
+) -> Any:
+    """Move one stream over some of its rows."""
+    symbols = quiet.shape[1]
+    for i in range(begin, end):
+        others = np.int64(0)
+        if gaps:
+            others = position[i] - before - 1
+            before = position[i]
+            if period > 0 and others > tail + period:
+                others = tail + (others - tail) % period
+        # The events of others first, then this one.
+        while others >= 0:
+            a = symbol[i] if others == 0 else np.int32(other)
+            if quiet[q, a]:
+                others = np.int64(-1 if others == 0 else 0)
+                continue
+            others -= 1
+            count = 0
+            for k in range(first[q * symbols + a], first[q * symbols + a + 1]):
+                tuple_ = np.int32(NONE) if source[k] < 0 else now[source[k]]
+                if rival[k]:
+                    m, n = target[k] == FINAL or mark[k] != 0, target[k] == FINAL or given_mark[count - 1] != 0
+                    if is_better(tuple_, m, given[count - 1], n, recent, ref, prev, length):
+                        given[count - 1], given_mark[count - 1] = tuple_, mark[k]
+                else:
+                    given_to[count], given[count], given_mark[count] = target[k], tuple_, mark[k]
+                    count += 1
+            q = delta[q, a]
+            for k in range(count):
+                tuple_ = given[k]
+                if given_mark[k] != 0 or given_to[k] == FINAL:
+                    ref[nodes], marks[nodes], prev[nodes] = event[i], given_mark[k] | 1, tuple_
+                    length[nodes] = length[tuple_] + 1
+                    tuple_ = np.int32(nodes)
+                    nodes += 1
+                if given_to[k] != FINAL:
+                    now[given_to[k]] = tuple_
+                    continue
+                found_event[found], found_stream[found], found_head[found] = event[i], s, tuple_
+                found += 1
+    return q, before, nodes, found
+
+
+@njit(cache=True, nogil=True)
+def _slid(
+    begun: int, nodes: int, now: Any, found: Any, ref: Any, marks: Any, prev: Any, length: Any, place: Any
+) -> Any:
+    """Forget those of the newest nodes that nothing needs, and close the gaps: the rest stays small, and in cache."""
+    for k in range(nodes - begun):
+        place[k] = NONE
+    for heads in (now, found):
+        for i in range(heads.size):
+            node = heads[i]
+            while node >= begun and place[node - begun] == NONE:
+                place[node - begun] = 0
+                node = prev[node]
+    after = begun
+    for k in range(nodes - begun):
+        if place[k] != NONE:
+            place[k] = after
+            before = prev[begun + k]
+            ref[after], marks[after], length[after] = ref[begun + k], marks[begun + k], length[begun + k]
+            prev[after] = place[before - begun] if before >= begun else before
+            after += 1
+    for heads in (now, found):
+        for i in range(heads.size):
+            if heads[i] >= begun:
+                heads[i] = place[heads[i] - begun]
+    return after
+
+
+@_compiled(_FOUND(*_ROWS, *_STREAMS, _I4_2, _B2, _I4, _I4, _I4, _I4, types.boolean[::1], *_OTHER, *_NODES))
+def walk_automaton(
     streams: Any,
     begins: Any,
     symbol: Any,
@@ -107,7 +217,9 @@ def walk_best(
     quiet: Any,
     first: Any,
     target: Any,
+    source: Any,
     mark: Any,
+    rival: Any,
     other: int,
     tail: int,
     period: int,
@@ -119,43 +231,96 @@ def walk_best(
     length: Any,
     nodes: int,
 ) -> Any:
-    """Move every stream over its rows, keeping the best tuple per state; found are event, stream and tuple."""
+    """Move every stream over its rows by the automaton and its programs; found are events, streams and tuples."""
+    width = heads.shape[1] + 1
+    given = np.empty(width, np.int32)
+    given_mark = np.empty(width, np.int32)
+    given_to = np.empty(width, np.int32)
+    place = np.empty(_BLOCK * width, np.int32)
+    found_event = np.empty(_BLOCK, np.int64)
+    found_stream = np.empty(_BLOCK, np.int64)
+    found_head = np.empty(_BLOCK, np.int32)
+    found = 0
+    for g in range(streams.size):
+        s = streams[g]
+        q, before = at[s], last[s]
+        now = heads[s]
+        # Room for a block of rows is made before it is walked, so that the walk itself meets no growing array.
+        for begin in range(begins[g], begins[g + 1], _BLOCK):
+            end = min(begin + _BLOCK, begins[g + 1])
+            if nodes + (end - begin) * width > ref.size:
+                size = 2 * ref.size + _BLOCK * width
+                ref, marks = _larger(ref, nodes, size), _larger(marks, nodes, size)
+                prev, length = _larger(prev, nodes, size), _larger(length, nodes, size)
+            if found + _BLOCK > found_event.size:
+                size = 2 * found_event.size + _BLOCK
+                found_event, found_stream = _larger(found_event, found, size), _larger(found_stream, found, size)
+                found_head = _larger(found_head, found, size)
+            begun, found_before = nodes, found
+            q, before, nodes, found = _over_block(
+                *(begin, end, symbol, position, event, q, before, now, delta, quiet),
+                *(first, target, source, mark, rival, other, tail, period, gaps, recent),
+                *(ref, marks, prev, length, nodes, given, given_mark, given_to),
+                *(s, found_event, found_stream, found_head, found),
+            )
+            nodes = _slid(begun, nodes, now, found_head[found_before:found], ref, marks, prev, length, place)
+        at[s], last[s] = q, before
+    return ref, marks, prev, length, nodes, found_event[:found], found_stream[:found], found_head[:found]
+
+
+@_compiled(_FOUND(*_ROWS, *_STREAMS, _I4, _I4, _I4, types.int64, *_OTHER, *_NODES))
+def walk_sets(
+    streams: Any,
+    begins: Any,
+    symbol: Any,
+    position: Any,
+    event: Any,
+    at: Any,
+    last: Any,
+    heads: Any,
+    first: Any,
+    target: Any,
+    mark: Any,
+    symbols: int,
+    other: int,
+    tail: int,
+    period: int,
+    gaps: bool,
+    recent: bool,
+    ref: Any,
+    marks: Any,
+    prev: Any,
+    length: Any,
+    nodes: int,
+) -> Any:
+    """The same without an automaton, whose states would be too many: by the set of states that runs are in."""
     states = heads.shape[1]
-    symbols = quiet.shape[1]
-    built = delta.shape[0] > 0
-    now = np.empty(states, np.int32)
     new = np.empty(states, np.int32)
     new_mark = np.empty(states, np.int32)
     found_event = np.empty(1024, np.int64)
     found_stream = np.empty(1024, np.int64)
     found_head = np.empty(1024, np.int32)
     found = 0
+    room = ref.size - states - 1
     for g in range(streams.size):
         s = streams[g]
-        q = at[s]
         before = last[s]
-        for c in range(states):
-            now[c] = heads[s, c]
         for i in range(begins[g], begins[g + 1]):
             others = position[i] - before - 1 if gaps else 0
             before = position[i]
             if period > 0 and others > tail + period:
                 others = tail + (others - tail) % period
-            # The events of others first, then this one.
-            k = -1
-            while k < others:
-                k += 1
-                a = symbol[i] if k == others else other
-                if built:
-                    if quiet[q, a]:
-                        k = others - 1 if k < others else others
-                        continue
-                    q = delta[q, a]
-                best, best_mark = NONE, 0
+            for rest in range(others, -1, -1):
+                a = symbol[i] if rest == 0 else other
+                if nodes >= room:
+                    size = 2 * ref.size + 4 * states + 1024
+                    ref, marks = _larger(ref, nodes, size), _larger(marks, nodes, size)
+                    prev, length = _larger(prev, nodes, size), _larger(length, nodes, size)
+                    room = size - states - 1
+                best, best_mark = np.int32(NONE), np.int32(0)
+                new[:] = NONE
                 for c in range(states):
-                    new[c] = NONE
-                for c in range(states):
-                    tuple_ = now[c]
+                    tuple_ = heads[s, c]
                     if tuple_ == NONE:
                         continue
                     for move in range(first[c * symbols + a], first[c * symbols + a + 1]):
@@ -168,9 +333,6 @@ def walk_best(
                         ):
                             new[t], new_mark[t] = tuple_, m
                 if best != NONE:
-                    if nodes >= ref.size:
-                        ref, marks = _grown(ref, nodes), _grown(marks, nodes)
-                        prev, length = _grown(prev, nodes), _grown(length, nodes)
                     ref[nodes], marks[nodes], prev[nodes] = event[i], best_mark | 1, best
                     length[nodes] = length[best] + 1
                     if found >= found_event.size:
@@ -182,19 +344,13 @@ def walk_best(
                 for c in range(states):
                     tuple_ = new[c]
                     if tuple_ != NONE and new_mark[c] != 0:
-                        if nodes >= ref.size:
-                            ref, marks = _grown(ref, nodes), _grown(marks, nodes)
-                            prev, length = _grown(prev, nodes), _grown(length, nodes)
                         ref[nodes], marks[nodes], prev[nodes] = event[i], new_mark[c], tuple_
                         length[nodes] = length[tuple_] + 1
-                        tuple_ = nodes
+                        tuple_ = np.int32(nodes)
                         nodes += 1
-                    now[c] = tuple_
-        at[s] = q
+                    heads[s, c] = tuple_
         last[s] = before
-        for c in range(states):
-            heads[s, c] = now[c]
-    return ref, marks, prev, length, nodes, found_event[:found], found_stream[:found], found_head[:found], found
+    return ref, marks, prev, length, nodes, found_event[:found], found_stream[:found], found_head[:found]
 
 
 @_compiled(_I8(_I8, _I8))

@@ -51,7 +51,7 @@ def detect(
     chronon_us: int = 1_000_000,
     key: Sequence[str] = (),
 ) -> list[Occurrence]:
-    """All occurrences, by `seq`, then the attributes of `key`, then constituents.
+    """All occurrences, by `seq`, then the attributes of `key`, then constituents, then values.
 
     `history` has the versions of all classes of the program that may be seen, in order. WHERE and WITHIN do not see
     constituents that a tick purged before; a class that `lifespans_us` does not name never expires, and that a complex
@@ -70,7 +70,16 @@ def detect(
                 if _remains(plan, part, reason, place, lifespans_us or {}, chronon_us)
             ]
             found += _collect(plan, part, place, kept)
-    return sorted(found, key=lambda o: (o.seq, [_ordered(o.values[name]) for name in key], o.constituents))
+    # What has no key is told apart by its constituents and values.
+    return sorted(
+        found,
+        key=lambda o: (
+            o.seq,
+            [_ordered(o.values[name]) for name in key],
+            o.constituents,
+            [_ordered(value) for value in o.values.values()],
+        ),
+    )
 
 
 def _partitions(events: Sequence[Event], attributes: Sequence[str]) -> list[History]:

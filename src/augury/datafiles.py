@@ -1,7 +1,6 @@
-"""A path → the data files it means, in what format each is, and a log of what could not be read.
+"""A path → the data files it means, each open, and in what format it is.
 
-A row that cannot be read is counted in the `Log` with its line and reason; a file that cannot be read raises
-`Unreadable`. It knows nothing of what the rows hold.
+A file that cannot be read raises `Unreadable` with the diagnostic. It knows nothing of what the rows hold.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,7 +20,7 @@ STREAM_ERRORS = (OSError, EOFError, zlib.error)
 
 _ENDINGS_SHOWN = ".jsonl, .ndjson, .json, .csv, .tsv (each also with .gz) or .parquet"
 _CHECK_NAME = "check its name and your rights"
-_WHOLE_COPY = "get a whole copy of the file"
+WHOLE_COPY = "get a whole copy of the file"
 
 
 class Format(StrEnum):
@@ -52,52 +49,6 @@ class Unreadable(Exception):
         """Make the diagnostic; it has no place in a program."""
         super().__init__(message)
         self.diagnostic = problem(code, message, *helps)
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Rows that were skipped for one reason: how many, the first of them, and what to do."""
-
-    count: int
-    first: str
-    advice: str
-
-
-@dataclass(slots=True)
-class Log:
-    """What happened while one file was read: rows tried, rows skipped with reasons, remarks."""
-
-    name: str
-    rows_max: int
-    tried: int = 0
-    cut: bool = False
-    skipped: dict[str, Skipped] = field(default_factory=dict)
-    broken: str = ""
-    remarks: list[str] = field(default_factory=list)
-
-    def may_try(self) -> bool:
-        """Whether one more row may be tried; notes that the file goes on if not."""
-        if self.tried >= self.rows_max:
-            self.cut = True
-            return False
-        self.tried += 1
-        return True
-
-    def skip(self, place: str, reason: str, *, detail: str = "", advice: str = "", count: int = 1) -> None:
-        """Count rows that could not be read; the first of each reason is kept."""
-        before = self.skipped.get(reason) or Skipped(0, f"{place}: {detail or reason}", advice)
-        self.skipped[reason] = Skipped(before.count + count, before.first, before.advice)
-
-    def problems(self) -> Iterator[Diagnostic]:
-        """One diagnostic for each reason, and one for a file that ends in the middle."""
-        for skipped in self.skipped.values():
-            many = skipped.count > 1
-            rows = f"{skipped.count:,} rows" if many else "1 row"
-            which = "were skipped, the first" if many else "was skipped,"
-            message = f"{rows} of `{self.name}` {which} on {skipped.first}"
-            yield problem("E511", message, skipped.advice or "mend or remove such rows")
-        if self.broken:
-            yield problem("E510", f"`{self.name}` breaks off: {self.broken}", _WHOLE_COPY)
 
 
 def problem(code: str, message: str, *helps: str) -> Diagnostic:
@@ -148,7 +99,7 @@ def opened(path: Path) -> tuple[io.BufferedReader, io.BufferedReader, Format]:
         return raw, content, _format(path, head, packed=content is not raw)
     except STREAM_ERRORS as error:
         raw.close()
-        raise Unreadable("E510", f"`{path}` cannot be read: {why(error)}", _WHOLE_COPY) from None
+        raise Unreadable("E510", f"`{path}` cannot be read: {why(error)}", WHOLE_COPY) from None
     except Unreadable:
         raw.close()
         raise

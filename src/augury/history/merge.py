@@ -1,0 +1,43 @@
+"""Versions and the complex events that a class reads → the one history it runs over.
+
+In: the batch of subscribed versions, and occurrences of complex classes in order of declaration. Out: a batch with the
+complex events right after the version that completed them, in order of declaration, key and constituents, which
+is the order that each `Occurrences` has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from augury.kernels.batch import ASSERT, Batch, Occurrences
+
+
+def merge(versions: Batch, complex_events: Sequence[Occurrences]) -> Batch:
+    """The history of a class that reads these complex classes."""
+    if not complex_events:
+        return versions
+    sizes = [len(found) for found in complex_events]
+    seq = np.concatenate([versions.seq, *(found.seq for found in complex_events)])
+    # Stable, so that what has one seq stays in the order in which it is joined here.
+    order = np.argsort(seq, kind="stable")
+
+    def ordered(first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        joined: npt.NDArray[Any] = np.concatenate([first, *others])[order]
+        return joined
+
+    known = len(versions.classes)
+    return Batch(
+        (*versions.classes, *(found.event_class for found in complex_events)),
+        ordered(versions.code, [np.full(size, known + i, np.int16) for i, size in enumerate(sizes)]),
+        ordered(versions.row, [np.arange(size) for size in sizes]),
+        seq[order],
+        ordered(versions.occ_time, [found.occ_time for found in complex_events]),
+        ordered(versions.det_time, [found.det_time for found in complex_events]),
+        ordered(versions.kind, [np.full(size, ASSERT, np.uint8) for size in sizes]),
+        (*versions.tables, *(found.values for found in complex_events)),
+        (*versions.constituents, *(found.constituents for found in complex_events)),
+    )

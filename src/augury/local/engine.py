@@ -1,0 +1,115 @@
+"""A program and events → occurrences: accept versions, then run class after class in stratified order.
+
+In: a checked program, raw events, and a kernel that runs one MATCH class over its history. Out: the occurrences of
+every complex class in order of declaration, and what was refused. What it cannot run yet it refuses before it reads
+an event, with diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
+from augury.algebra.program import ClassPlan, Cron, Every, Program
+from augury.algebra.select import SelectPlan
+from augury.diagnostics import Diagnostic, Findings
+from augury.event import key_of
+from augury.history.accept import accept
+from augury.history.merge import merge
+from augury.history.raw import Raw, Rejected
+from augury.kernels.batch import Batch, Occurrences
+
+Kernel = Callable[[Program, ClassPlan, Batch], Occurrences]
+"""Runs one MATCH class over the history that it sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What a run found: the occurrences of each complex class, and the versions they were found in."""
+
+    occurrences: tuple[Occurrences, ...]
+    rejected: Rejected
+    versions: Batch
+    absorbed: int
+
+
+class CannotRun(ValueError):
+    """A program with something that no engine runs yet; `diagnostics` says what and where."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        """Keep the diagnostics."""
+        super().__init__("; ".join(diagnostic.message for diagnostic in diagnostics))
+        self.diagnostics = diagnostics
+
+
+def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us: int | None = None) -> Detected:
+    """Run a whole program over events; versions with det_time ≥ `until_us` are not read."""
+    if refused := cannot_run(program):
+        raise CannotRun(refused)
+    accepted = accept(program, events, until_us=until_us)
+    found: dict[str, Occurrences] = {}
+    for layer in program.strata:
+        for name in layer:
+            plan = program.class_plan(name)
+            assert plan is not None, "strata name classes of the program"
+            if isinstance(plan.derivation, MatchPlan):
+                found[key_of(name)] = kernel(program, plan, history_of(program, plan, accepted.batch, found))
+    declared = (key_of(plan.event_class.name) for plan in program.classes)
+    occurrences = tuple(found[name] for name in declared if name in found)
+    return Detected(occurrences, accepted.rejected, accepted.batch, accepted.absorbed)
+
+
+def history_of(program: Program, plan: ClassPlan, versions: Batch, found: dict[str, Occurrences]) -> Batch:
+    """All versions, and the events of the complex classes that a class reads."""
+    reads = {key_of(name) for name in plan.reads}
+    declared = [key_of(p.event_class.name) for p in program.classes]
+    return merge(versions, [found[name] for name in declared if name in reads and name in found])
+
+
+def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
+    """What of a program this engine does not run: an error a class."""
+    findings = Findings()
+    for plan in program.classes:
+        what = _not_run(plan)
+        if what:
+            name = plan.event_class.name
+            findings.error(
+                "E313",
+                f"this engine does not run {what} yet, as `{name}` needs it to",
+                plan.event_class.span,
+                "cannot be run",
+                helps=["leave the class out, and what is built on it"],
+            )
+    return findings.sorted()
+
+
+def _not_run(plan: ClassPlan) -> str:
+    match plan.derivation:
+        case MatchPlan(by_occurrence=None) | None:
+            return ""
+        case MatchPlan():
+            return "ORDER BY OCCURRENCE"
+        case CompositePlan():
+            return "COMPOSITE"
+        case SelectPlan():
+            return "SELECT"
+        case Cron() | Every():
+            return "clock schedules"
+
+
+def not_carried_out(program: Program) -> tuple[Diagnostic, ...]:
+    """What of a program is checked and then left out: a warning each."""
+    findings = Findings()
+    helps = ["the events are detected all the same"]
+    for plan in program.classes:
+        if plan.statements and not _not_run(plan):
+            message = f"the actions of `{plan.event_class.name}` are not carried out yet"
+            findings.warning("W391", message, plan.statements[0].span, "not carried out", helps=helps)
+    for trigger in program.triggers:
+        message = f"the trigger `{trigger.name}` does not run yet"
+        findings.warning("W391", message, trigger.span, "not carried out", helps=helps)
+    if program.rules and not program.triggers:
+        findings.warning("W391", "rules do not run yet", program.rules[0].span, "not carried out", helps=helps)
+    return findings.sorted()

@@ -1,0 +1,39 @@
+"""The kernel that this engine runs MATCH classes with: the columns of `kernels.match`, a whole history at once.
+
+In: a program, a MATCH class and its history. Out: its occurrences, or `CannotRun` where there is no machine for it or
+its history needs more room than the limits allow.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from augury.algebra.expression import MatchPlan
+from augury.algebra.program import ClassPlan, Program
+from augury.automata.build import VariableUnderNegation
+from augury.automata.runs import TooManyRuns
+from augury.diagnostics import Diagnostic, Mark
+from augury.kernels.batch import Batch, Occurrences
+from augury.kernels.match import TooManyStreams, TooManyTuples, detector_of, initial_state, step
+from augury.local.engine import CannotRun
+
+_REASONS: Final[dict[type[Exception], str]] = {
+    VariableUnderNegation: "a variable in several places under one negation",
+    TooManyRuns: "so many events of a part that has a tuple for each",
+    TooManyTuples: "so many open tuples",
+    TooManyStreams: "so many combinations of values",
+}
+
+
+def match_kernel(program: Program, plan: ClassPlan, history: Batch) -> Occurrences:
+    """All occurrences of a MATCH class."""
+    event_class, match = plan.event_class, plan.derivation
+    assert isinstance(match, MatchPlan)
+    try:
+        detector = detector_of(match)
+        state = initial_state(detector, history.classes)
+        return step(detector, state, history, event_class, program.settings.chronon_us)[1]
+    except tuple(_REASONS) as error:
+        message = f"this engine does not run {_REASONS[type(error)]} yet, as `{event_class.name}` needs it to"
+        helps = ("write the expression with fewer variables, or narrow it with WITHIN",)
+        raise CannotRun((Diagnostic("E313", message, Mark(event_class.span, "cannot be run"), helps=helps),)) from None

@@ -1,0 +1,133 @@
+"""Occurrences → the lines that a run prints, as LANGUAGE section 8 has them.
+
+In: the versions and the occurrences of each complex class, in order of declaration. Out: JSON texts, one an event, in
+order of tick, class, `seq`, key and constituents; made piece by piece, so that any number of them fits the memory.
+
+An event with the key of an earlier one changes it, unless that one was purged: read before the tick of the new one, and
+expired before it by its own lifespan and those of its constituents. Of constituents only subscribed versions are known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from augury import types as t
+from augury.history.raw import json_literal
+from augury.history.versions import key_codes
+from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.columns.column import Mask
+
+_LINES_AT_ONCE: Final = 1 << 14
+_ESCAPED: Final = r'["\\\x00-\x1f]'
+"""What JSON does not take as it is."""
+
+_FOR_EVER: Final = np.iinfo(np.int64).max
+
+
+def lines(versions: Batch, occurrences: Sequence[Occurrences], chronon_us: int) -> Iterator[str]:
+    """The lines of all classes, each without its line break."""
+    ticks = [found.det_time // chronon_us for found in occurrences]
+    code = np.repeat(np.arange(len(occurrences)), [len(found) for found in occurrences])
+    # Stable, and each class is in order by itself.
+    order = np.argsort(np.concatenate([np.empty(0, np.int64), *ticks]), kind="stable")
+    sources = [_lines_of(found, changes(versions, found, chronon_us)) for found in occurrences]
+    for which in code[order].tolist():
+        yield next(sources[which])
+
+
+def changes(versions: Batch, found: Occurrences, chronon_us: int) -> Mask:
+    """Which events change one that is there, where the others announce one."""
+    changed = np.zeros(len(found), np.bool_)
+    if not found.event_class.key or not len(found):
+        return changed
+    key, _ = key_codes(found.event_class, found.values.columns)
+    by_key = np.argsort(key, kind="stable")
+    old, new = by_key[:-1], by_key[1:]
+    tick = found.det_time[new] // chronon_us * chronon_us
+    purged = (_expiries(versions, found)[old] < tick) & (found.det_time[old] < tick)
+    changed[new] = (key[old] == key[new]) & ~purged
+    return changed
+
+
+def _expiries(versions: Batch, found: Occurrences) -> Integers:
+    """When each event expires: not before its constituents."""
+    own = found.event_class.lifespan_us
+    if own is None:
+        return np.full(len(found), _FOR_EVER)
+    lifespans = np.array([c.lifespan_us or 0 for c in versions.classes])
+    for_ever = np.array([c.lifespan_us is None for c in versions.classes])
+    of_version = np.where(for_ever[versions.code], _FOR_EVER, versions.occ_time + lifespans[versions.code])
+    lists = _one_array(found.constituents)
+    counts = np.diff(lists.offsets.to_numpy(zero_copy_only=False))
+    flat = lists.flatten().to_numpy(zero_copy_only=False)
+    # `seq` counts the versions from 1, so that it is a place in their columns.
+    each = of_version[flat - 1]
+    expiries: Integers = found.occ_time + own
+    np.maximum.at(expiries, np.repeat(np.arange(len(found)), counts), each)
+    return expiries
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _lines_of(found: Occurrences, changed: Mask) -> Iterator[str]:
+    for start in range(0, len(found), _LINES_AT_ONCE):
+        yield from _some_lines(found, changed, slice(start, start + _LINES_AT_ONCE))
+
+
+def _some_lines(found: Occurrences, changed: Mask, rows: slice) -> list[str]:
+    """Joined column by column, for a line is many small texts."""
+    event_class = found.event_class
+    attributes = event_class.attributes
+    change = pc.if_else(pa.array(changed[rows]), "change", "announce")
+    parts: list[pa.Array | str] = [f'{{"event": {_quoted(event_class.name)}, "change": "', change]
+    parts += ['", "seq": ', pa.array(found.seq[rows]).cast(pa.string())]
+    parts += [', "occ_time": ', _times(pa.array(found.occ_time[rows]))]
+    parts += [', "det_time": ', _times(pa.array(found.det_time[rows]))]
+    seqs = _one_array(found.constituents[rows]).cast(pa.list_(pa.string()))
+    parts += [', "constituents": [', pc.binary_join(seqs, ", "), "]"]
+    for attribute, column in zip(attributes, found.values.columns, strict=True):
+        parts += [f", {_quoted(attribute.name)}: ", json_column(column[rows], attribute.type)]
+    texts: list[str] = pc.binary_join_element_wise(*parts, "}", "").to_pylist()
+    return texts
+
+
+def json_column(column: pa.ChunkedArray | pa.Array, of: t.Type) -> pa.Array:
+    """The values of a column as JSON: decimals and whole numbers exactly, without exponent; times with `Z`."""
+    values = _one_array(column)
+    match of:
+        case t.Timestamp():
+            texts = _times(values.cast(pa.int64()))
+        case t.Boolean() | t.Int() | t.BigInt():
+            texts = values.cast(pa.string())
+        case t.Decimal():
+            texts = _by_python(values, "{:f}".format)
+        case t.String() if not pc.any(pc.match_substring_regex(values, _ESCAPED)).as_py():
+            texts = pc.binary_join_element_wise('"', values, '"', "")
+        case t.String():
+            texts = _by_python(values, _quoted)
+        case _:
+            texts = _by_python(values, json_literal)
+    return texts.fill_null("null")
+
+
+def _times(microseconds: pa.Array) -> pa.Array:
+    """As `clock.show_time` has them: a fraction of six digits, or none."""
+    text = microseconds.cast(pa.timestamp("us")).cast(pa.string())
+    text = pc.replace_substring_regex(pc.replace_substring(text, " ", "T"), r"\.000000$", "")
+    return pc.binary_join_element_wise('"', text, 'Z"', "")
+
+
+def _by_python(values: pa.Array, text: Callable[[Any], str]) -> pa.Array:
+    return pa.array((None if v is None else text(v) for v in values.to_pylist()), pa.string())
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

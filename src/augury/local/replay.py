@@ -1,0 +1,148 @@
+"""One run of a program over a file of events, for the command line: what to print where, or why it failed.
+
+In: a program, a path, an engine's name. Out: texts for standard output piece by piece, and a summary for standard
+error; the rejected events go to a file where one is named. It prints nothing itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from augury.algebra.program import Program
+from augury.clock import NoSuchTime
+from augury.datafiles import Unreadable, why
+from augury.diagnostics import NOWHERE, Diagnostic, Mark
+from augury.history.raw import Rejected
+from augury.history.values import fit
+from augury.local.engine import CannotRun, Detected, detect, not_carried_out
+from augury.local.kernel import match_kernel
+from augury.local.output import lines
+from augury.local.sources import read_events
+from augury.types import TIMESTAMP
+
+_REJECTED_SHOWN_MAX: Final = 20
+_LINES_AT_ONCE: Final = 1000
+
+Engine = Callable[[Program, str, int | None], Detected]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a run has to say."""
+
+    program: Program
+    detected: Detected
+    warnings: tuple[Diagnostic, ...]
+
+    @property
+    def summary(self) -> str:
+        """How many versions were read and events refused, and why the first of them."""
+        rejected = self.detected.rejected
+        counts = [
+            _count(len(self.detected.versions), "version"),
+            f"{_count(self.detected.absorbed, 'duplicate')} absorbed",
+            f"{_count(len(rejected), 'event')} rejected",
+        ]
+        first = islice(zip(rejected.place, rejected.reason, strict=True), _REJECTED_SHOWN_MAX)
+        shown = [f"  {_printable(place)}: {_printable(reason)}" for place, reason in first]
+        more = len(rejected) - len(shown)
+        return "\n".join([", ".join(counts), *shown, *([f"  … and {more:,} more"] if more else [])])
+
+    def texts(self) -> Iterator[str]:
+        """What goes to standard output, some lines at a time."""
+        found = self.detected
+        every_line = lines(found.versions, found.occurrences, self.program.settings.chronon_us)
+        while some := list(islice(every_line, _LINES_AT_ONCE)):
+            yield "\n".join([*some, ""])
+
+
+class Failed(Exception):
+    """A run that gave nothing; `in_program` says that the diagnostics point into the program, else `name` is meant."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...], exit_code: int, name: str = "") -> None:
+        """Keep what to report."""
+        super().__init__("; ".join(diagnostic.message for diagnostic in diagnostics))
+        self.diagnostics = diagnostics
+        self.exit_code = exit_code
+        self.name = name
+        self.in_program = not name
+
+
+def replay(program: Program, events: str, engine: str, until: str | None, rejected_to: str | None) -> Replayed:
+    """Run a program over the events of a file, and write down what was rejected; raises Failed and NoSuchTime."""
+    until_us = None if until is None else _moment(until)
+    run = _engine(engine)
+    try:
+        detected = run(program, events, until_us)
+    except CannotRun as error:
+        raise Failed(error.diagnostics, 1) from None
+    except Unreadable as error:
+        raise Failed((error.diagnostic,), 2, events) from None
+    if rejected_to is not None:
+        _write_rejected(detected.rejected, rejected_to)
+    return Replayed(program, detected, not_carried_out(program))
+
+
+def _engine(name: str) -> Engine:
+    if name == "local":
+        return _local
+    try:
+        # Loaded by name: it brings Spark with it, and is not there where Spark is not.
+        module: Any = importlib.import_module(f"augury.{name}.run")
+        return partial(_elsewhere, module.run)
+    except ImportError as error:
+        ours = (error.name or "").startswith("augury")
+        reason = "this version has none" if ours else why(error)
+        message = f"the engine `{name}` cannot be loaded: {reason}"
+        install = () if ours else ("install pyspark, and a Java runtime of version 17 or later",)
+        helps = (*install, "run with --engine local, which needs nothing else")
+        raise Failed((Diagnostic("E520", message, Mark(NOWHERE), helps=helps),), 3, f"--engine {name}") from None
+
+
+def _local(program: Program, path: str, until_us: int | None) -> Detected:
+    return detect(program, read_events(path), match_kernel, until_us=until_us)
+
+
+def _elsewhere(run: Any, program: Program, path: str, until_us: int | None) -> Detected:
+    # The path for what it can read by itself, the events for what it cannot, or not by these rules.
+    detected: Detected = run(program, path, read_events(path), until_us=until_us)
+    return detected
+
+
+def _moment(text: str) -> int:
+    fitted = fit(pa.array([text]), TIMESTAMP, text=True)
+    if fitted.misfits is not None:
+        raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, or seconds since the epoch")
+    moment: int = fitted.values.cast(pa.int64())[0].as_py()
+    return moment
+
+
+def _write_rejected(rejected: Rejected, path: str) -> None:
+    rows = zip(rejected.place, rejected.event, rejected.reason, rejected.raw, strict=True)
+    try:
+        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as stream:
+            for place, event, reason, raw in rows:
+                row = {"place": place, "event": event, "reason": reason, "raw": raw}
+                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+    except (OSError, ValueError) as error:
+        message = f"`{path}` cannot be written: {why(error)}"
+        helps = ("check its permissions, and the space on the disk",)
+        raise Failed((Diagnostic("E503", message, Mark(NOWHERE), helps=helps),), 2, path) from None
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _printable(text: str) -> str:
+    """The text with one harmless character for each that a terminal would act upon."""
+    return "".join(ch if ch.isprintable() else "\ufffd" for ch in text)

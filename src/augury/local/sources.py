@@ -1,0 +1,331 @@
+"""Files and things in memory → raw events, each with its place.
+
+In: a path (a file of JSON Lines, CSV or Parquet, a folder of them, `-`), or tables, data frames, rows. Out: `Raw`
+values in the order of the source. A row that cannot be read is one of them, with the reason, and its neighbours go
+on; a file that cannot be read raises `Unreadable`. It knows no class.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, TypeGuard
+
+import pyarrow as pa
+
+from augury import limits
+from augury.datafiles import (
+    BOM,
+    BUFFER_BYTES,
+    STREAM_ERRORS,
+    WHOLE_COPY,
+    Format,
+    Unreadable,
+    base_name,
+    data_files,
+    opened,
+    why,
+)
+from augury.history.raw import RAW_SHOWN_MAX, Broken, Raw, RawRows, RawTable
+
+_ROWS_AT_ONCE: Final = 50_000
+"""Rows of text that are held as Python values before they become columns."""
+
+_DECODER: Final = json.JSONDecoder(parse_float=Decimal)
+"""Numbers keep the digits they are written with."""
+
+
+def read_events(path: str) -> Iterator[Raw]:
+    """The events of a file, of all files of a folder by name, or of standard input as JSON Lines."""
+    if path == "-":
+        if sys.stdin is None:
+            raise Unreadable("E510", "standard input is closed", "name a file of events")
+        yield from _json_lines("stdin", sys.stdin.buffer, None)
+        return
+    files, _ = data_files(Path(path))
+    for file in files:
+        yield from _read_file(file)
+
+
+def tables_of(events: object, name: str = "events") -> Iterator[Raw]:
+    """The events of an Arrow table or batch, a data frame, rows as mappings, or a mapping from classes to these."""
+    match events:
+        case RawTable() | RawRows():
+            yield events
+        case pa.Table():
+            yield RawTable(name, events)
+        case pa.RecordBatch():
+            yield RawTable(name, pa.Table.from_batches([events]))
+        case pa.RecordBatchReader():
+            yield RawTable(name, events.read_all())
+        case Mapping():
+            for event_class, rows in events.items():
+                if not isinstance(event_class, str) or not _holds_rows(rows):
+                    message = f"{event_class!r} of a mapping is a class, and its value rows of it"
+                    raise TypeError(f"{message}, not {type(rows).__name__}; a single event goes into a list")
+                for raw in tables_of(rows, event_class):
+                    yield _with_class(raw, event_class)
+        case _ if _is_frame(events):
+            yield _of_frame(events, name)
+        case str() | bytes() | Path():
+            raise TypeError(f"events are tables, data frames or rows, not {events!r}; `read_events` reads files")
+        case Iterable():
+            rows = list(events)
+            if rows and all(isinstance(row, RawTable | RawRows) for row in rows):
+                yield from rows
+            else:
+                _check_rows(rows)
+                yield RawRows(name, rows, range(1, len(rows) + 1))
+        case _:
+            kinds = "an Arrow table, a data frame, a list of mappings, or a mapping from classes to these"
+            raise TypeError(f"events are {kinds}, not {type(events).__name__}")
+
+
+# ---- memory ----------------------------------------------------------------------------------------------
+
+
+def _is_frame(events: object) -> TypeGuard[Any]:
+    kind = type(events)
+    return kind.__module__.startswith("pandas.") and kind.__name__ == "DataFrame"
+
+
+def _holds_rows(rows: object) -> bool:
+    if isinstance(rows, Mapping | str | bytes):
+        return False
+    return isinstance(
+        rows, pa.Table | pa.RecordBatch | pa.RecordBatchReader | RawTable | RawRows | Iterable
+    ) or _is_frame(rows)
+
+
+def _with_class(raw: Raw, event_class: str) -> Raw:
+    match raw:
+        case RawTable(source, table, numbers, _, text):
+            return RawTable(source, table, numbers, event_class, text)
+        case RawRows(source, rows, numbers, _, texts):
+            return RawRows(source, rows, numbers, event_class, texts)
+
+
+def _of_frame(frame: Any, name: str) -> Raw:
+    frame = frame.rename(columns=str)
+    frame = frame.loc[:, ~frame.columns.duplicated()]
+    try:
+        return RawTable(name, pa.Table.from_pandas(frame, preserve_index=False))
+    except (pa.ArrowException, OverflowError):  # a column of several kinds of values
+        rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        return RawRows(name, rows, range(1, len(rows) + 1))
+
+
+def _check_rows(rows: list[Any]) -> None:
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise TypeError(f"row {number} of the events is no mapping but {type(row).__name__}")
+        if not all(isinstance(field, str) for field in row):
+            raise TypeError(f"row {number} of the events has a field whose name is no text")
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+def _read_file(path: Path) -> Iterator[Raw]:
+    try:
+        raw, content, format_ = opened(path)
+    except Unreadable as error:
+        if error.diagnostic.code == "E511" and path.suffix.lower() not in (".parquet", ".pq"):
+            return  # a file without a byte has no events, and that is no mistake
+        raise
+    with raw:
+        match format_:
+            case Format.JSON_LINES:
+                yield from _json(path, content)
+            case Format.CSV:
+                yield from _csv(path, content)
+            case Format.PARQUET:
+                yield RawTable(str(path), _parquet(path), None, base_name(path))
+
+
+def _lines(source: str, stream: io.BufferedIOBase | Any) -> Iterator[tuple[int, bytes, bool]]:
+    """The lines with their numbers, and whether each is whole; of one that is too long the beginning."""
+    for number in itertools.count(1):
+        try:
+            line = stream.readline(limits.INFER_LINE_BYTES_MAX)
+            whole = len(line) < limits.INFER_LINE_BYTES_MAX or line.endswith(b"\n")
+            piece = b"" if whole else line
+            while piece and not piece.endswith(b"\n"):
+                piece = stream.readline(BUFFER_BYTES)
+        except STREAM_ERRORS as error:
+            message = f"`{source}` breaks off after line {number - 1:,}: {why(error)}"
+            raise Unreadable("E510", message, WHOLE_COPY) from None
+        if not line:
+            return
+        if number == 1:
+            line = line.removeprefix(BOM)
+        yield number, line if whole else line[: RAW_SHOWN_MAX * 4], whole
+
+
+# ---- JSON ------------------------------------------------------------------------------------------------
+
+
+def _json(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
+    if content.peek(BUFFER_BYTES).removeprefix(BOM).lstrip().startswith(b"["):
+        yield from _json_array(path, content)
+    else:
+        yield from _json_lines(str(path), content, base_name(path))
+
+
+def _json_lines(source: str, stream: Any, event_class: str | None) -> Iterator[Raw]:
+    lines = ((number, line.strip(), whole) for number, line, whole in _lines(source, stream))
+    filled = ((number, line, whole) for number, line, whole in lines if line)
+    while chunk := list(itertools.islice(filled, _ROWS_AT_ONCE)):
+        rows = [_row(line) if whole else _too_long(line) for _, line, whole in chunk]
+        texts = [line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace") for _, line, _ in chunk]
+        yield RawRows(source, rows, [number for number, _, _ in chunk], event_class, texts)
+
+
+def _row(line: bytes) -> Mapping[str, object] | Broken:
+    text = line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace")
+    try:
+        value = _DECODER.decode(line.decode())
+    except UnicodeDecodeError:
+        return Broken("it is not UTF-8", text)
+    except json.JSONDecodeError as error:
+        return Broken(f"it is not JSON: {error.msg} at column {error.colno}", text)
+    except RecursionError:
+        return Broken("it is nested too deeply", text)
+    except (ValueError, ArithmeticError) as error:
+        return Broken(f"it holds a number that is too long: {why(error)}", text)
+    return _object(value, text)
+
+
+def _object(value: object, text: str) -> Mapping[str, object] | Broken:
+    return value if isinstance(value, dict) else Broken("it is not an object: JSON Lines has one object a line", text)
+
+
+def _too_long(line: bytes) -> Broken:
+    reason = f"it is longer than {limits.INFER_LINE_BYTES_MAX:,} bytes"
+    return Broken(reason, line.decode("utf-8", "replace"))
+
+
+def _json_array(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
+    """The items of one array in brackets; or, if it is not one, the lines as they are."""
+    try:
+        data = content.read(limits.INFER_ARRAY_BYTES_MAX + 1)
+    except STREAM_ERRORS as error:
+        raise Unreadable("E510", f"`{path}` breaks off: {why(error)}", WHOLE_COPY) from None
+    if len(data) > limits.INFER_ARRAY_BYTES_MAX:
+        advice = f"write one object a line: jq -c '.[]' {path.name}"
+        raise Unreadable("E512", f"`{path.name}` is one large JSON array, and not JSON Lines", advice)
+    try:
+        items = _DECODER.decode(data.removeprefix(BOM).decode())
+    except (ValueError, ArithmeticError, RecursionError):
+        yield from _json_lines(str(path), io.BytesIO(data), base_name(path))
+        return
+    rows = [_object(item, str(item)) for item in items]
+    yield RawRows(str(path), rows, range(1, len(rows) + 1), base_name(path))
+
+
+# ---- CSV -------------------------------------------------------------------------------------------------
+
+
+class _Counted:
+    """Lines as text, and the number of the last one taken: cells in quotes may hold line breaks."""
+
+    def __init__(self, lines: Iterator[tuple[int, bytes, bool]]) -> None:
+        self._lines = lines
+        self.number = 0
+        self.broken = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.number, line, whole = next(self._lines)
+        if not whole:
+            self.broken = f"it is longer than {limits.INFER_LINE_BYTES_MAX:,} bytes"
+        try:
+            return line.decode()
+        except UnicodeDecodeError:
+            self.broken = "it is not UTF-8"
+            return line.decode("utf-8", "replace")
+
+
+def _csv(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
+    source, event_class = str(path), base_name(path)
+    lines = _Counted(_lines(source, content))
+    reader, header = _csv_header(path, lines)
+    schema = pa.schema([pa.field(name, pa.string()) for name in header])
+
+    def table(rows: list[list[str]], numbers: list[int]) -> RawTable:
+        # An empty cell is NULL: CSV has no other way to say so.
+        columns = [pa.array([cell or None for cell in column], pa.string()) for column in zip(*rows, strict=True)]
+        return RawTable(source, pa.Table.from_arrays(columns, schema=schema), numbers, event_class, text=True)
+
+    rows: list[list[str]] = []
+    numbers: list[int] = []
+    for number, row in _csv_rows(reader, lines, len(header)):
+        if rows and (isinstance(row, Broken) or len(rows) == _ROWS_AT_ONCE):
+            yield table(rows, numbers)
+            rows, numbers = [], []
+        if isinstance(row, Broken):
+            yield RawRows(source, [row], [number])
+        else:
+            rows.append(row)
+            numbers.append(number)
+    if rows:
+        yield table(rows, numbers)
+
+
+def _csv_header(path: Path, lines: _Counted) -> tuple[Iterator[list[str]], list[str]]:
+    first = next((line for line in lines if line.strip()), "")
+    tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    separator = "\t" if tabs else max(",;\t|", key=lambda mark: (first.count(mark), mark == ","))
+    reader = csv.reader(itertools.chain([first], lines), delimiter=separator)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        lines.broken = why(error)
+    if lines.broken:
+        message = f"the header of `{path.name}` cannot be read: {lines.broken}"
+        raise Unreadable("E510", message, "the first row names the columns, in UTF-8")
+    return reader, [name.strip() for name in header]
+
+
+def _csv_rows(reader: Iterator[list[str]], lines: _Counted, columns: int) -> Iterator[tuple[int, list[str] | Broken]]:
+    while True:
+        number = lines.number + 1
+        lines.broken = ""
+        cells: list[str] = []
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            lines.broken = why(error)
+        text = ",".join(cells)[: RAW_SHOWN_MAX * 4]
+        if lines.broken:
+            yield number, Broken(lines.broken, text)
+        elif len(cells) == columns:
+            if any(cells):
+                yield number, cells
+        elif cells:
+            yield number, Broken(f"it has {len(cells)} cells, the header {columns}", text)
+
+
+# ---- Parquet ---------------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path) -> pa.Table:
+    from pyarrow import parquet
+
+    try:
+        table = parquet.ParquetFile(path).read()
+        table.validate(full=True)  # text that is not UTF-8 would be noticed much later, and far from its place
+        return table
+    except (pa.ArrowException, OSError, ValueError) as error:
+        message = f"`{path.name}` is no Parquet that can be read: {why(error)}"
+        raise Unreadable("E510", message, WHOLE_COPY) from None
