@@ -62,9 +62,10 @@ def detected(
     cuts: Sequence[int] = (),
     classes: tuple[EventClass, ...] = CLASSES,
     chronon_us: int = 1_000_000,
+    into: EventClass | None = None,
 ) -> list[Expected]:
     """What the kernel finds, the history cut into batches before these places."""
-    complex_class = found_class(plan)
+    complex_class = into or found_class(plan)
     detector = detector_of(plan)
     state = initial_state(detector, classes)
     found: list[Expected] = []

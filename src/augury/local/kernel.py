@@ -14,11 +14,12 @@ from augury.automata.build import VariableUnderNegation
 from augury.automata.runs import TooManyRuns
 from augury.diagnostics import Diagnostic, Mark
 from augury.kernels.batch import Batch, Occurrences
-from augury.kernels.match import TooManyStreams, TooManyTuples, detector_of, initial_state, step
+from augury.kernels.match import PrefixOfValues, TooManyStreams, TooManyTuples, detector_of, initial_state, step
 from augury.local.engine import CannotRun
 
 _REASONS: Final[dict[type[Exception], str]] = {
     VariableUnderNegation: "a variable in several places under one negation",
+    PrefixOfValues: "a prefix in which a variable may equal another value of the same attribute",
     TooManyRuns: "so many events of a part that has a tuple for each",
     TooManyTuples: "so many open tuples",
     TooManyStreams: "so many combinations of values",

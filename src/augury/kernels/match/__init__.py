@@ -4,7 +4,7 @@ In: a plan and batches of versions. Out: occurrences. `detector` compiles, `leav
 symbols, `walk` and `walk_all` move, `collect` chooses, `state` remembers.
 """
 
-from augury.kernels.match.detector import Detector, detector_of
+from augury.kernels.match.detector import Detector, PrefixOfValues, detector_of
 from augury.kernels.match.state import MatchState, TooManyTuples, initial_state
 from augury.kernels.match.step import step
 from augury.kernels.match.streams import TooManyStreams
@@ -12,6 +12,7 @@ from augury.kernels.match.streams import TooManyStreams
 __all__ = [
     "Detector",
     "MatchState",
+    "PrefixOfValues",
     "TooManyStreams",
     "TooManyTuples",
     "detector_of",

@@ -19,6 +19,7 @@ from augury.algebra.expression import (
     Aggregate,
     Anything,
     Apply,
+    Binding,
     Choice,
     Equate,
     Exists,
@@ -32,6 +33,7 @@ from augury.algebra.expression import (
     Variable,
     joins_only,
     parts,
+    walk,
 )
 from augury.automata.alphabet import Alphabet, alphabet_of
 from augury.automata.build import Builder, without_inner_variables
@@ -123,8 +125,12 @@ def aggregates(plan: MatchPlan) -> bool:
     return any(isinstance(feed.value, Aggregate) for feed in plan.feeds)
 
 
+class PrefixOfValues(Exception):
+    """Whether events may still come depends on which values of variables are equal; one machine cannot tell."""
+
+
 def detector_of(plan: MatchPlan) -> Detector:
-    """Compile a MATCH; raises `VariableUnderNegation` and `TooManyRuns` where there is no such machine."""
+    """Compile a MATCH; raises VariableUnderNegation, PrefixOfValues or TooManyRuns where there is no such machine."""
     expression = plan.expression
     variables = expression.variables if isinstance(expression, Some) else ()
     whole = without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
@@ -133,6 +139,8 @@ def detector_of(plan: MatchPlan) -> Detector:
     carried = {name: place for name, place in single.items() if joins_only(whole, place)}
     keyed = tuple(v for v in variables if v.name not in carried)
     body = _freed(whole, frozenset(carried))
+    if keyed and any(isinstance(n, Apply) and n.operator is Op.PREFIX and _may_be_equal(n) for n in walk(body)):
+        raise PrefixOfValues
     alphabet = alphabet_of(body)
     bits = {v.name: 2 << i for i, v in enumerate(variables)}
     named = parts(whole)
@@ -177,6 +185,16 @@ def _freed(expression: Expression, names: frozenset[str]) -> Expression:
             return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
         case Nth() | Equate() | Exists() | Some():
             return replace(expression, operand=_freed(expression.operand, names))
+
+
+def _may_be_equal(prefix: Expression) -> bool:
+    """Whether an attribute stands beside a variable and something else that may have its value, or may not."""
+    at: dict[tuple[str, int], set[Binding]] = {}
+    for part in (node for node in walk(prefix) if isinstance(node, Primitive)):
+        for place, binding in enumerate(part.bindings):
+            if not isinstance(binding, Anything):
+                at.setdefault((part.event_class, place), set()).add(binding)
+    return any(len(found) > 1 and any(isinstance(b, Variable) for b in found) for found in at.values())
 
 
 # ---- tables --------------------------------------------------------------------------------------

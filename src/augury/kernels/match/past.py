@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from augury.algebra.expression import (
-    Aggregate,
     Anything,
     Apply,
     Expression,
-    Feed,
     MatchPlan,
     Place,
     Primitive,
@@ -37,7 +34,7 @@ from augury.event import Attribute, ClassKind, EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
 from augury.kernels.match.detector import detector_of
-from augury.kernels.match.leaves import Rows, code_of, history_rows, keyed_places, true_rows, value_column
+from augury.kernels.match.leaves import Rows, history_rows, keyed_places, true_rows, value_column
 from augury.kernels.match.state import initial_state
 from augury.kernels.match.step import step
 from augury.kernels.match.streams import FRESH, Numbers, no_numbers
@@ -118,7 +115,7 @@ class Past:
 
     def event_class(self, place: int) -> EventClass:
         """The class of a row."""
-        return self.rows.batch.classes[self.rows.batch.code[self.rows.index[place]]]
+        return self.rows.batch.classes[int(self.rows.batch.code[self.rows.index[place]])]
 
     def value(self, place: int, attribute: int | str) -> Constant:
         """An attribute of a row, by its number or name, or one of its times."""
@@ -179,7 +176,7 @@ def plain(value: Any) -> Any:
 
 
 def pasts(plan: MatchPlan, question: Question, batch: Batch, seq: int) -> list[Past]:
-    """The history up to each event of that `seq`: there may be complex ones besides the version; none if it has none."""
+    """The history up to each event of that `seq`, complex ones besides the version, that is in a history at all."""
     index = history_rows(until(batch, seq), plan.over)
     own = [i for i in index.tolist() if batch.seq[i] == seq]
     found = [_same_partition(batch, index[index <= i], plan.partition_by) for i in own]
@@ -189,8 +186,15 @@ def pasts(plan: MatchPlan, question: Question, batch: Batch, seq: int) -> list[P
 def until(batch: Batch, seq: int) -> Batch:
     """The versions up to one, complex events right after it included."""
     end = int(np.searchsorted(batch.seq, seq, side="right"))
-    cut = (column[:end] for column in (batch.code, batch.row, batch.seq, batch.occ_time, batch.det_time, batch.kind))
-    return Batch(batch.classes, *cut, batch.tables, batch.constituents)  # type: ignore[arg-type]
+    return replace(
+        batch,
+        code=batch.code[:end],
+        row=batch.row[:end],
+        seq=batch.seq[:end],
+        occ_time=batch.occ_time[:end],
+        det_time=batch.det_time[:end],
+        kind=batch.kind[:end],
+    )
 
 
 def _same_partition(batch: Batch, index: Integers, names: Sequence[str]) -> Rows | None:
@@ -220,7 +224,7 @@ def _past(question: Question, rows: Rows) -> Past:
     true = np.zeros((len(leaves), len(rows.index)), np.bool_)
     numbers = {v.name: no_numbers(arrow_type(v.type)) for v in question.keyed}
     bound = []
-    for i, leaf in zip(count(), leaves, strict=False):
+    for i, leaf in enumerate(leaves):
         at = true_rows(leaf, rows, {})
         true[i, at] = True
         for name, places in keyed_places(leaf, question.keyed).items():
@@ -230,11 +234,6 @@ def _past(question: Question, rows: Rows) -> Past:
                 column[at] = numbers[name].number(value_column(rows, leaf, place, variable, at))
                 bound.append((i, name, column))
     return Past(question, rows, true, tuple(bound), numbers)
-
-
-def class_codes(batch: Batch, question: Question) -> dict[str, int]:
-    """The number in the batch of each class that is named."""
-    return {leaf.event_class: code_of(batch.classes, leaf.event_class) for leaf in question.alphabet.leaves}
 
 
 def occurrences_at(plan: MatchPlan, batch: Batch, seq: int, chronon_us: int) -> Occurrences:
@@ -252,9 +251,3 @@ def occurrences_at(plan: MatchPlan, batch: Batch, seq: int, chronon_us: int) -> 
         found.values.take(pa.array(at)) if attributes else found.values,
         found.constituents.take(pa.array(at)),
     )
-
-
-def fed_by(plan: MatchPlan, *feeds: tuple[str, Aggregate]) -> MatchPlan:
-    """The same MATCH without its filters, with other attributes."""
-    others = tuple(Feed(name, value) for name, value in feeds)
-    return replace(plan, where=None, within_us=None, feeds=others)
