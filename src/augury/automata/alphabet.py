@@ -72,12 +72,33 @@ def names_start(expression: Expression) -> bool:
 def alphabet_over(leaves: Iterable[Primitive], *, has_start: bool = False) -> Alphabet:
     """The symbols that these leaves tell apart, deterministic in their order."""
     ordered = tuple(leaves)
-    classes = dict.fromkeys(leaf.event_class for leaf in ordered)
+    classes = dict.fromkeys(leaf.event_class for leaf in ordered if not is_found(leaf))
     symbols = [Symbol(name, true) for name in classes for true in _minterms(name, ordered)]
     symbols.append(Symbol(None))
+    for number, leaf in enumerate(ordered):
+        if is_found(leaf):
+            symbols += [Symbol(symbol.event_class, symbol.leaves | {number}) for symbol in symbols]
     if has_start:
         symbols.append(Symbol(None, is_start=True))
     return Alphabet(ordered, tuple(symbols))
+
+
+FOUND = "?"
+
+
+def found_leaf(number: int) -> Primitive:
+    """A leaf that is true of events of any class: whoever reads the events has to find out of which."""
+    return Primitive(f"{FOUND}{number}")
+
+
+def is_found(leaf: Primitive) -> bool:
+    """Whether a leaf is such a one."""
+    return leaf.event_class.startswith(FOUND)
+
+
+def number_of(leaf: Primitive) -> int:
+    """The number of such a leaf."""
+    return int(leaf.event_class.removeprefix(FOUND))
 
 
 def has_at_most(leaves: Iterable[Primitive], count: int) -> bool:

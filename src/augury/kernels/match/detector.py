@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,10 @@ from augury.algebra.expression import (
     walk,
 )
 from augury.automata.alphabet import Alphabet, alphabet_of
-from augury.automata.build import Builder, without_inner_variables
+from augury.automata.build import Builder
 from augury.automata.runs import FINAL, Runs
 from augury.automata.tuples import remembering, tuples_of
+from augury.kernels.match.inner import set_apart
 
 Op = MatchOperator
 CONSTITUENT = 1
@@ -101,6 +103,8 @@ class Detector:
     """Whether two tuples may have the same events, and differ in what variables they bind."""
     repeats: bool
     """Whether two runs may mark the same events and meet."""
+    inner: tuple[Detector, ...]
+    """What the leaves are found by that are true of events of any class."""
 
     @property
     def keeps_all(self) -> bool:
@@ -116,7 +120,8 @@ class Detector:
         keyed = [str(v.type) for v in self.keyed]
         leaves = [(sorted(symbol.leaves), symbol.is_start) for symbol in self.alphabet.symbols]
         clauses = (plan.within_us, self.keeps_all, plan.choice.value, len(plan.partition_by), plan.over is None)
-        text = repr((moves, self.runs.initial, keyed, leaves, clauses, sorted(self.carried.values())))
+        inner = [detector.fingerprint() for detector in self.inner]
+        text = repr((moves, self.runs.initial, keyed, leaves, clauses, sorted(self.carried.values()), inner))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -133,7 +138,8 @@ def detector_of(plan: MatchPlan) -> Detector:
     """Compile a MATCH; raises VariableUnderNegation, PrefixOfValues or TooManyRuns where there is no such machine."""
     expression = plan.expression
     variables = expression.variables if isinstance(expression, Some) else ()
-    whole = without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
+    whole, apart = set_apart(expression.operand if isinstance(expression, Some) else expression)
+    inner = tuple(detector_of(replace(_PLACES_ONLY, expression=e, **_history(plan))) for e in apart)
     places = _places(whole)
     single = {v.name: places[v.name][0] for v in variables if len(places[v.name]) == 1}
     carried = {name: place for name, place in single.items() if joins_only(whole, place)}
@@ -157,8 +163,15 @@ def detector_of(plan: MatchPlan) -> Detector:
     ambiguous, repeats = (True, True) if runs.size is None else _ambiguity(runs)
     tables = None if runs.size is None else _tables(runs, other, recent=plan.choice is not Choice.EARLIEST)
     return Detector(
-        plan, alphabet, variables, keyed, carried, runs, tables, symbol_of, other, listens, ambiguous, repeats
+        plan, alphabet, variables, keyed, carried, runs, tables, symbol_of, other, listens, ambiguous, repeats, inner
     )
+
+
+_PLACES_ONLY = MatchPlan(Apply(Op.NULL), None, (), None, None, None, Choice.RECENT, ())
+
+
+def _history(plan: MatchPlan) -> dict[str, Any]:
+    return {"over": plan.over, "partition_by": plan.partition_by}
 
 
 # ---- variables -----------------------------------------------------------------------------------

@@ -56,6 +56,8 @@ def saved(state: MatchState, detector: Detector, classes: tuple[EventClass, ...]
     unbuilt = [
         [[_written(run.state), run.head, run.least, run.most, run.until] for run in runs] for runs in state.unbuilt
     ]
+    for i, (one, of) in enumerate(zip(state.inner, detector.inner, strict=True)):
+        blobs[f"inner/{i}"] = saved(one, of, classes)
     body = b"".join(blobs.values())
     header = {
         "format": FORMAT,
@@ -100,6 +102,7 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
         code: _tail(name, blobs, array, classes[code]) for code, name in names.items() if f"tail/{name}" in blobs
     }
     state.unbuilt = [[Run(_read(s), *rest) for s, *rest in runs] for runs in header["unbuilt"]]
+    state.inner = [loaded(blobs[f"inner/{i}"], of, classes) for i, of in enumerate(detector.inner)]
     return state
 
 

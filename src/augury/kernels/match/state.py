@@ -98,6 +98,7 @@ class MatchState:
     events: Events
     tails: dict[int, Tail] = field(default_factory=dict)
     unbuilt: list[list[Run]] = field(default_factory=list)
+    inner: list[MatchState] = field(default_factory=list)
 
 
 def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> MatchState:
@@ -116,7 +117,8 @@ def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> MatchS
     events = Events(zero8, zero8, zero8, np.zeros(0, np.int16), zero8, tables, tuple(None for _ in classes))
     runs = Runs(zero4, zero4, zero4, zero8, zero8, zero8, zero4, NONE)
     heads = np.zeros((0, states), np.int32)
-    return MatchState(partitions, zero8, streams, zero4, zero8, heads, runs, nodes, events)
+    inner = [initial_state(one, classes) for one in detector.inner]
+    return MatchState(partitions, zero8, streams, zero4, zero8, heads, runs, nodes, events, inner=inner)
 
 
 def with_streams(state: MatchState, detector: Detector, origin: Integers) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from augury import limits
 from augury.algebra.expression import Choice
+from augury.automata.alphabet import is_found, number_of
 from augury.event import EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.match.collect import Candidates, collect
@@ -39,23 +40,45 @@ def step(
     `position` has the place of each version of the batch that is in the history of the expression (or of its
     partition), from 1, where the batch is only the part of it that has certain keys; left out, the batch is all.
     """
+    found = _found(detector, state, batch, chronon_us, position)[0]
+    occurrences = collect(detector, state, found, batch.classes, event_class)
+    compacted(state)
+    return state, occurrences
+
+
+def _found(
+    detector: Detector, state: MatchState, batch: Batch, chronon_us: int, position: Integers | None
+) -> tuple[Candidates, int]:
+    """The tuples with which the expression takes place, and the number of the batch's first event in them."""
     rows = _rows(detector, state, batch)
+    # Parts that are set apart have the same history.
+    apart = [_places(*one, batch, chronon_us, position) for one in zip(detector.inner, state.inner, strict=True)]
     if position is None:
         more = int(rows.partition.max(initial=-1)) + 1 - len(state.length)
         state.length = np.concatenate([state.length, np.zeros(max(0, more), np.int64)])
         position = ranks(rows.partition, state.length)
     groups = groups_of(detector, rows)
-    true = [true_rows(leaf, rows, state.tails) for leaf in detector.alphabet.leaves]
+    found_by = iter(apart)
+    true = [
+        next(found_by) if is_found(leaf) else true_rows(leaf, rows, state.tails) for leaf in detector.alphabet.leaves
+    ]
     touch = touched(detector, rows, groups, true, state.streams)
+    _remember_tails(detector, state, rows)
     offset = len(state.events)
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
     purged, tick = expiry(detector, state.events, lifespans_us, chronon_us)
-    found = _walked(detector, state, touch, position, offset, purged, tick)
-    occurrences = collect(detector, state, found, batch.classes, event_class)
-    _remember_tails(detector, state, rows)
+    return _walked(detector, state, touch, position, offset, purged, tick), offset
+
+
+def _places(
+    detector: Detector, state: MatchState, batch: Batch, chronon_us: int, position: Integers | None
+) -> Integers:
+    """Of which rows of its history a part that is set apart is true."""
+    found, offset = _found(detector, state, batch, chronon_us, position)
+    places = np.unique(found.event) - offset
     compacted(state)
-    return state, occurrences
+    return places
 
 
 def _rows(detector: Detector, state: MatchState, batch: Batch) -> Rows:
@@ -223,7 +246,7 @@ def _symbols(detector: Detector, leaves: Integers) -> npt.NDArray[np.int32]:
 def _remember_tails(detector: Detector, state: MatchState, rows: Rows) -> None:
     """Keep the last events that PREV may ask for."""
     by_class: dict[int, list[object]] = {}
-    for leaf in detector.alphabet.leaves:
+    for leaf in (leaf for leaf in detector.alphabet.leaves if not is_found(leaf)):
         code = next(i for i, c in enumerate(rows.batch.classes) if c.name == leaf.event_class)
         by_class.setdefault(code, []).append(leaf.mask)
     for code, masks in by_class.items():

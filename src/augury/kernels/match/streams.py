@@ -21,10 +21,12 @@ import pyarrow.compute as pc
 
 from augury import limits
 from augury.algebra.expression import Variable
+from augury.automata.alphabet import is_found
 from augury.kernels.batch import Integers
 from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import Rows, code_of, keyed_places, value_column
 
+OF_ANY_CLASS = -1
 FRESH = -1
 """A value that no event has had."""
 
@@ -84,7 +86,7 @@ def groups_of(detector: Detector, rows: Rows) -> list[Group]:
     found: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], list[int]] = {}
     for number, leaf in enumerate(detector.alphabet.leaves):
         places = keyed_places(leaf, detector.keyed)
-        code = code_of(rows.batch.classes, leaf.event_class)
+        code = OF_ANY_CLASS if is_found(leaf) else code_of(rows.batch.classes, leaf.event_class)
         key = (code, tuple(sorted((name, tuple(at)) for name, at in places.items())))
         found.setdefault(key, []).append(number)
     return [Group(code, places, tuple(numbers)) for (code, places), numbers in found.items()]
@@ -93,8 +95,10 @@ def groups_of(detector: Detector, rows: Rows) -> list[Group]:
 def is_simple(detector: Detector, groups: Sequence[Group]) -> bool:
     """Whether every row that matters touches one stream, which it names itself."""
     whole = {v.name for v in detector.keyed}
+    if not whole:
+        return True
     one_each = len({group.code for group in groups}) == len(groups)
-    return one_each and all(set(g.variables) == whole for g in groups) and not (detector.listens and whole)
+    return one_each and all(set(g.variables) == whole for g in groups) and not detector.listens
 
 
 @dataclass(slots=True)
@@ -175,13 +179,12 @@ def _simple(
     streams: Streams,
 ) -> Touched:
     width = len(detector.keyed)
-    if width == 0 and detector.listens:
+    if width == 0 and (detector.listens or len(groups) > 1):
         leaves = np.zeros(len(rows.index), np.int64)
         for at, which in bits:
             leaves[at] |= which
-        parts: list[tuple[Integers, Integers, Integers]] = [
-            (np.arange(len(rows.index)), leaves, np.zeros((len(rows.index), 0), np.int64))
-        ]
+        row = np.arange(len(rows.index)) if detector.listens else np.flatnonzero(leaves)
+        parts: list[tuple[Integers, Integers, Integers]] = [(row, leaves[row], np.zeros((len(row), 0), np.int64))]
     else:
         parts = []
         for group, (at, which) in zip(groups, bits, strict=True):

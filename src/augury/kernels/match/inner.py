@@ -1,0 +1,80 @@
+"""Variables that a negation binds in several places: `!prior(Order(I), Cancel(I))`, for no value of I.
+
+No automaton tells all values apart. But where such a part looks at the whole history, it takes place at the same events
+whatever is around it: it is detected by itself, and stands in the expression as a leaf that is true of those events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from augury.algebra.expression import (
+    Apply,
+    Equate,
+    Exists,
+    Expression,
+    MatchOperator,
+    Nth,
+    Place,
+    Primitive,
+    Some,
+    Variable,
+    walk,
+)
+from augury.automata.alphabet import found_leaf
+from augury.automata.build import VariableUnderNegation, without_inner_variables
+
+Op = MatchOperator
+
+# Which operands look at the history that the operator itself looks at; all, where it is not written.
+_WHOLE: Mapping[Op, tuple[int, ...]] = {
+    Op.RELATIVE: (0,),
+    Op.RELATIVE_PLUS: (),
+    Op.PIPE: (0,),
+    Op.AFTER_FIRST: (1,),
+    Op.BETWEEN_EACH: (1,),
+    Op.FIRST_AFTER: (0,),
+    Op.PREFIX: (),
+}
+
+
+def set_apart(expression: Expression) -> tuple[Expression, tuple[Some, ...]]:
+    """The expression with leaves for its inner parts, and those parts; raises `VariableUnderNegation` for others."""
+    found: list[Some] = []
+
+    def apart(node: Expression, is_whole: bool) -> Expression:
+        match node:
+            case Primitive() | Place():
+                return node
+            case Apply(operator=operator, operands=operands):
+                whole = [is_whole and i in _WHOLE.get(operator, (i,)) for i in range(len(operands))]
+                return replace(node, operands=tuple(apart(o, w) for o, w in zip(operands, whole, strict=True)))
+            case Nth(operand=operand) | Equate(operand=operand) | Exists(operand=operand):
+                return replace(node, operand=apart(operand, is_whole))
+            case Some():
+                try:
+                    return without_inner_variables(node)
+                except VariableUnderNegation:
+                    if not is_whole or not _is_closed(node):
+                        raise
+                found.append(node)
+                return found_leaf(len(found) - 1)
+
+    return apart(expression, True), tuple(found)
+
+
+def _is_closed(some: Some) -> bool:
+    """Whether nothing inside is bound outside."""
+    bound = {v.name for node in walk(some) if isinstance(node, Some) for v in node.variables}
+    events = {node.variable for node in walk(some) if isinstance(node, Exists)}
+    for node in walk(some):
+        match node:
+            case Place(variable=x) | Equate(variable=x) if x not in events:
+                return False
+            case Primitive(bindings=bindings):
+                if any(isinstance(b, Variable) and b.name not in bound for b in bindings):
+                    return False
+            case _:
+                pass
+    return True
