@@ -1,20 +1,30 @@
-"""The library on one page: text → a checked program, or everything that is wrong with it.
+"""The library on one page: text → a checked program, or everything that is wrong with it; a program over events.
 
-Pure: no file, no clock, no Spark. The command line and the server call this and nothing deeper.
+What runs a program is imported when it is asked for, so that checking stays quick and needs neither columns nor Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, overload
 
-from augury.algebra.program import Program
+from augury.algebra import program as algebra
+from augury.algebra.expression import MatchPlan
 from augury.analysis.program import analyse
 from augury.automata.advice import advise
 from augury.automata.deep import Deep, compare_classes
 from augury.diagnostics import Diagnostic, Findings, Severity, Source, render
 from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
+
+if TYPE_CHECKING:
+    import pyspark.sql
+
+    from augury import spark
+    from augury.kernels.match.why import Why
+    from augury.kernels.match.why_not import WhyNot
+    from augury.local.engine import Detected, Occurrence
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,7 @@ class Checked:
 
     source: Source
     syntax: Syntax
-    program: Program | None
+    program: algebra.Program | None
     diagnostics: tuple[Diagnostic, ...]
 
     @property
@@ -65,12 +75,70 @@ def deep(checked: Checked, is_over: Callable[[], bool] = lambda: False) -> Deep:
     return compare_classes(checked.program, is_over)
 
 
+class Program(algebra.Program):
+    """A checked program that runs: `detect` over events in process, `why` and `why_not` about what it found."""
+
+    __slots__ = ()
+
+    def detect(self, events: Any) -> Detected:
+        """Every complex event of these events, in process and without a JVM.
+
+        `events` is an Arrow table, a pandas frame or a list of dicts with a column `event` that names the class, or a
+        mapping from class names to any of these. What cannot be run raises `CannotRun`, with diagnostics.
+        """
+        from augury.local.engine import detect
+        from augury.local.kernel import MatchKernel
+        from augury.local.sources import tables_of
+
+        return detect(self, tables_of(events), MatchKernel())
+
+    def why(self, occurrence: Occurrence) -> Why:
+        """The occurrence tuple of a complex event, with the part of the expression that each constituent satisfies."""
+        from augury.kernels.match.why import why
+
+        plan = self._match(occurrence.event)
+        return why(
+            plan,
+            occurrence.history,
+            occurrence.seq,
+            occurrence.constituents,
+            chronon_us=self.settings.chronon_us,
+        )
+
+    def why_not(self, name: str, detected: Detected, seq: int) -> WhyNot:
+        """The first part of a MATCH class that failed at the version with this `seq`."""
+        from augury.kernels.match.why_not import why_not
+
+        plan = self._match(name)
+        return why_not(plan, detected.history_of(name), seq, chronon_us=self.settings.chronon_us)
+
+    def _match(self, name: str) -> MatchPlan:
+        plan = self.class_plan(name)
+        if plan is None or not isinstance(plan.derivation, MatchPlan):
+            raise KeyError(f"the program has no MATCH class called {name}")
+        return plan.derivation
+
+
 def compile(text: str, name: str = "program") -> Program:
     """A checked program; raises ProgramError with everything that is wrong."""
     checked = _read(text, name)
     if checked.program is None:
         raise ProgramError(checked)
-    return checked.program
+    return Program(**{f.name: getattr(checked.program, f.name) for f in fields(checked.program)})
+
+
+@overload
+def detect(program: Program, events: pyspark.sql.DataFrame) -> spark.detect.Detected: ...
+@overload
+def detect(program: Program, events: Any) -> Detected: ...
+def detect(program: Program, events: Any) -> Any:
+    """Every complex event of a program: on Spark, lazily, if the events are data frames of Spark; else in process."""
+    some = next(iter(events.values()), None) if isinstance(events, Mapping) else events
+    if type(some).__module__.startswith("pyspark."):
+        from augury.spark.detect import detect as detect_on_spark
+
+        return detect_on_spark(program, events)
+    return program.detect(events)
 
 
 def _read(text: str, name: str) -> Checked:

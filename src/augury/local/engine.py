@@ -7,8 +7,12 @@ an event, with diagnostics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
 
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
@@ -26,6 +30,19 @@ Kernel = Callable[[Program, ClassPlan, Batch], Occurrences]
 
 
 @dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A complex event: times in microseconds since the epoch, attributes by name, constituents by `seq`."""
+
+    event: str
+    seq: int
+    occ_time: int
+    det_time: int
+    values: Mapping[str, Any]
+    constituents: tuple[int, ...]
+    history: Batch = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Detected:
     """What a run found: the occurrences of each complex class, and the versions they were found in."""
 
@@ -33,6 +50,45 @@ class Detected:
     rejected: Rejected
     versions: Batch
     absorbed: int
+    histories: Mapping[str, Batch] = field(default_factory=dict, repr=False)
+
+    def __iter__(self) -> Iterator[Occurrence]:
+        """Every complex event, class by class as declared, in order of `seq`."""
+        for found in self.occurrences:
+            yield from self.of(found.event_class.name)
+
+    def of(self, name: str) -> Iterator[Occurrence]:
+        """The events of one complex class, in order."""
+        found = self._class(name)
+        rows = found.values.to_pylist() if found.values.num_columns else [{}] * len(found)
+        lists = found.constituents.to_pylist()
+        history = self.history_of(name)
+        columns = (found.seq.tolist(), found.occ_time.tolist(), found.det_time.tolist(), rows, lists)
+        for seq, occ_time, det_time, values, constituents in zip(*columns, strict=True):
+            yield Occurrence(
+                found.event_class.name, seq, occ_time, det_time, MappingProxyType(values), tuple(constituents), history
+            )
+
+    def table(self, name: str) -> pa.Table:
+        """The events of one complex class as an Arrow table: seq, occ_time, det_time, constituents, attributes."""
+        found = self._class(name)
+        times = {n: pa.array(v).view(pa.timestamp("us", "UTC")) for n, v in _times(found)}
+        columns = {"seq": pa.array(found.seq), **times, "constituents": found.constituents}
+        return pa.table({**columns, **{n: found.values.column(n) for n in found.values.column_names}})
+
+    def history_of(self, name: str) -> Batch:
+        """What a complex class was detected over."""
+        return self.histories[key_of(self._class(name).event_class.name)]
+
+    def _class(self, name: str) -> Occurrences:
+        found = next((o for o in self.occurrences if key_of(o.event_class.name) == key_of(name)), None)
+        if found is None:
+            raise KeyError(f"the program has no MATCH class called {name}")
+        return found
+
+
+def _times(found: Occurrences) -> list[tuple[str, Any]]:
+    return [("occ_time", found.occ_time), ("det_time", found.det_time)]
 
 
 class CannotRun(ValueError):
@@ -50,15 +106,17 @@ def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us:
         raise CannotRun(refused)
     accepted = accept(program, events, until_us=until_us)
     found: dict[str, Occurrences] = {}
+    histories: dict[str, Batch] = {}
     for layer in program.strata:
         for name in layer:
             plan = program.class_plan(name)
             assert plan is not None, "strata name classes of the program"
             if isinstance(plan.derivation, MatchPlan):
-                found[key_of(name)] = kernel(program, plan, history_of(program, plan, accepted.batch, found))
+                histories[key_of(name)] = history_of(program, plan, accepted.batch, found)
+                found[key_of(name)] = kernel(program, plan, histories[key_of(name)])
     declared = (key_of(plan.event_class.name) for plan in program.classes)
     occurrences = tuple(found[name] for name in declared if name in found)
-    return Detected(occurrences, accepted.rejected, accepted.batch, accepted.absorbed)
+    return Detected(occurrences, accepted.rejected, accepted.batch, accepted.absorbed, histories)
 
 
 def history_of(program: Program, plan: ClassPlan, versions: Batch, found: dict[str, Occurrences]) -> Batch:

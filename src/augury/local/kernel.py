@@ -14,7 +14,7 @@ from augury.automata.build import VariableUnderNegation
 from augury.automata.runs import TooManyRuns
 from augury.diagnostics import Diagnostic, Mark
 from augury.kernels.batch import Batch, Occurrences
-from augury.kernels.match import PrefixOfValues, TooManyStreams, TooManyTuples, detector_of, initial_state, step
+from augury.kernels.match import PrefixOfValues, Shared, TooManyStreams, TooManyTuples, detector_of, initial_state, step
 from augury.local.engine import CannotRun
 
 _REASONS: Final[dict[type[Exception], str]] = {
@@ -26,15 +26,32 @@ _REASONS: Final[dict[type[Exception], str]] = {
 }
 
 
+class MatchKernel:
+    """Runs MATCH classes; those that read the same history share what it takes to read it."""
+
+    def __init__(self) -> None:
+        """Nothing is shared yet."""
+        self._history: Batch | None = None
+        self._shared = Shared()
+
+    def __call__(self, program: Program, plan: ClassPlan, history: Batch) -> Occurrences:
+        """All occurrences of a MATCH class."""
+        event_class, match = plan.event_class, plan.derivation
+        assert isinstance(match, MatchPlan)
+        if history is not self._history:
+            self._history, self._shared = history, Shared()
+        try:
+            detector = detector_of(match)
+            state = initial_state(detector, history.classes)
+            chronon_us = program.settings.chronon_us
+            return step(detector, state, history, event_class, chronon_us, shared=self._shared)[1]
+        except tuple(_REASONS) as error:
+            message = f"this engine does not run {_REASONS[type(error)]} yet, as `{event_class.name}` needs it to"
+            helps = ("write the expression with fewer variables, or narrow it with WITHIN",)
+            mark = Mark(event_class.span, "cannot be run")
+            raise CannotRun((Diagnostic("E313", message, mark, helps=helps),)) from None
+
+
 def match_kernel(program: Program, plan: ClassPlan, history: Batch) -> Occurrences:
-    """All occurrences of a MATCH class."""
-    event_class, match = plan.event_class, plan.derivation
-    assert isinstance(match, MatchPlan)
-    try:
-        detector = detector_of(match)
-        state = initial_state(detector, history.classes)
-        return step(detector, state, history, event_class, program.settings.chronon_us)[1]
-    except tuple(_REASONS) as error:
-        message = f"this engine does not run {_REASONS[type(error)]} yet, as `{event_class.name}` needs it to"
-        helps = ("write the expression with fewer variables, or narrow it with WITHIN",)
-        raise CannotRun((Diagnostic("E313", message, Mark(event_class.span, "cannot be run"), helps=helps),)) from None
+    """All occurrences of one MATCH class, sharing nothing."""
+    return MatchKernel()(program, plan, history)

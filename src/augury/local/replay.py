@@ -24,7 +24,7 @@ from augury.diagnostics import NOWHERE, Diagnostic, Mark
 from augury.history.raw import Rejected
 from augury.history.values import fit
 from augury.local.engine import CannotRun, Detected, detect, not_carried_out
-from augury.local.kernel import match_kernel
+from augury.local.kernel import MatchKernel
 from augury.local.output import lines
 from augury.local.sources import read_events
 from augury.types import TIMESTAMP
@@ -109,7 +109,7 @@ def _engine(name: str) -> Engine:
 
 
 def _local(program: Program, path: str, until_us: int | None) -> Detected:
-    return detect(program, read_events(path), match_kernel, until_us=until_us)
+    return detect(program, read_events(path), MatchKernel(), until_us=until_us)
 
 
 def _elsewhere(run: Any, program: Program, path: str, until_us: int | None) -> Detected:

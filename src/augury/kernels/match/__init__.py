@@ -5,6 +5,7 @@ symbols, `walk` and `walk_all` move, `collect` chooses, `state` remembers.
 """
 
 from augury.kernels.match.detector import Detector, PrefixOfValues, detector_of
+from augury.kernels.match.shared import Shared
 from augury.kernels.match.state import MatchState, TooManyTuples, initial_state
 from augury.kernels.match.step import step
 from augury.kernels.match.streams import TooManyStreams
@@ -13,6 +14,7 @@ __all__ = [
     "Detector",
     "MatchState",
     "PrefixOfValues",
+    "Shared",
     "TooManyStreams",
     "TooManyTuples",
     "detector_of",

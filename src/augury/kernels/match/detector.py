@@ -229,6 +229,9 @@ def _ambiguity(runs: Runs) -> tuple[bool, bool]:
         for letter in range(runs.symbols):
             moves = list(enumerate(runs.moves(p, letter))), list(enumerate(runs.moves(q, letter)))
             for (i, (t, m)), (j, (u, n)) in product(*moves):
+                if t == u == FINAL:
+                    # Where the expression takes place is a constituent anyway.
+                    m, n = m | CONSTITUENT, n | CONSTITUENT
                 if (m ^ n) & CONSTITUENT or (p == q and not differ and i > j):
                     continue
                 apart = differ or m != n

@@ -7,7 +7,7 @@ constants and satisfy its mask. It knows neither streams nor runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +23,30 @@ from augury.kernels.batch import ASSERT, Batch, Integers
 from augury.kernels.columns import arrow_type, evaluate, holds
 from augury.kernels.columns.casts import convert
 from augury.kernels.columns.column import Column
+from augury.kernels.match.shared import Shared
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The history that a batch adds: indices into its columns, in order, and the partition of each."""
+    """The history that a batch adds: indices into its columns, in order, and the partition of each, if it has any."""
 
     batch: Batch
     index: Integers
     partition: Integers
+    over: tuple[str, ...] | None = None
+    shared: Shared = field(default_factory=Shared)
+
+    def partitions(self, of: Integers) -> Integers:
+        """The partition of some of them: all 0 where the history is one."""
+        return self.partition[of] if len(self.partition) else np.zeros(len(of), np.int64)
 
     def of_class(self, code: int) -> Integers:
         """Which of them are of a class."""
-        return np.flatnonzero(self.batch.code[self.index] == code)
+        return self.shared.get(("class", self.over, code), lambda: self._of_class(code))
+
+    def _of_class(self, code: int) -> Integers:
+        whole = len(self.index) == len(self.batch)
+        return np.flatnonzero((self.batch.code if whole else self.batch.code[self.index]) == code)
 
     def column(self, code: int, name: str, of: Integers) -> pa.Array:
         """An attribute, or a time, of some of them, all of one class."""
@@ -94,6 +105,15 @@ class Tail:
 
 def true_rows(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Integers:
     """The rows of which a leaf is true, whatever its variables stand for."""
+    if looks_back([leaf.mask]):
+        return _true_rows(leaf, rows, tails)
+    demanded = tuple(binding if isinstance(binding, Constant) else None for binding in leaf.bindings)
+    return rows.shared.get(
+        ("true", rows.over, key_of(leaf.event_class), demanded, leaf.mask), lambda: _true_rows(leaf, rows, tails)
+    )
+
+
+def _true_rows(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Integers:
     code = code_of(rows.batch.classes, leaf.event_class)
     of = rows.of_class(code)
     demands = [*_constants(leaf, rows.batch.classes[code]), *([leaf.mask] if leaf.mask is not None else [])]
@@ -136,7 +156,7 @@ def _previous(leaf: Previous, rows: Rows, code: int, of: Integers, tail: Tail | 
     """The attribute of the n-th event of the class before each, in the same partition."""
     everyone = rows.of_class(code)
     values = rows.column(code, leaf.name, everyone)
-    partition = rows.partition[everyone]
+    partition = rows.partitions(everyone)
     before = 0
     if tail is not None:
         times = {"occ_time": tail.occ_time, "det_time": tail.det_time}
@@ -156,14 +176,39 @@ def _previous(leaf: Previous, rows: Rows, code: int, of: Integers, tail: Tail | 
     return values.take(pa.array(wanted, mask=wanted < 0))
 
 
-def value_column(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Integers) -> pa.Array:
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """The values of a variable at rows: distinct values, and which of them each row has."""
+
+    distinct: pa.Array
+    index: npt.NDArray[np.int32]
+
+
+def coded_values(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Integers) -> Coded:
     """What a variable stands for at rows of a leaf, in the variable's own type; equal values are stored equally."""
+    code = code_of(rows.batch.classes, leaf.event_class)
+    everyone = rows.of_class(code)
+    whole = rows.shared.get(
+        ("values", rows.over, code, place, variable.type), lambda: _coded(rows, leaf, place, variable, everyone)
+    )
+    if len(of) == len(everyone):
+        return whole
+    return Coded(whole.distinct, whole.index[np.searchsorted(everyone, of)])
+
+
+def value_column(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Integers) -> pa.Array:
+    """The attribute at a place of a leaf in the type of a variable that stands there; equal values stored equally."""
     code = code_of(rows.batch.classes, leaf.event_class)
     attribute = rows.batch.classes[code].attributes[place]
     values = rows.column(code, attribute.name, of)
     if attribute.type != variable.type:
         values = convert(Column(values), attribute.type, variable.type).values
     return pc.add(values, 0.0) if pa.types.is_floating(values.type) else values
+
+
+def _coded(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Integers) -> Coded:
+    found = value_column(rows, leaf, place, variable, of).dictionary_encode(null_encoding="encode")
+    return Coded(found.dictionary, found.indices.to_numpy(zero_copy_only=False))
 
 
 def looks_back(masks: Iterable[Scalar | None]) -> int:

@@ -6,6 +6,7 @@ A batch may hold any number of ticks and keys; how a history is cut into batches
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,11 @@ from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
 from augury.kernels.match.leaves import Rows, Tail, history_rows, looks_back, true_rows
+from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
 from augury.kernels.match.streams import Touched, groups_of, touched
-from augury.kernels.match.walk import group, ranks, walk_automaton, walk_sets
+from augury.kernels.match.walk import gathered, group, ranks, walk_automaton, walk_sets
 from augury.kernels.match.walk_all import KEEP_BEST, KEEP_DISTINCT, KEEP_EVERY, walk_all
 
 
@@ -34,61 +36,89 @@ def step(
     chronon_us: int,
     *,
     position: Integers | None = None,
+    shared: Shared | None = None,
 ) -> tuple[MatchState, Occurrences]:
     """Read a batch; the state given is used up. `event_class` is that of the complex events.
 
     `position` has the place of each version of the batch that is in the history of the expression (or of its
     partition), from 1, where the batch is only the part of it that has certain keys; left out, the batch is all.
+    `shared` is one value for all the expressions that read this batch, and for nothing else.
     """
-    found = _found(detector, state, batch, chronon_us, position)[0]
+    found = _found(detector, state, batch, chronon_us, position, shared or Shared())[0]
     occurrences = collect(detector, state, found, batch.classes, event_class)
     compacted(state)
     return state, occurrences
 
 
+@dataclass(frozen=True, slots=True)
+class _Positions:
+    """Where rows stand in the history: as `given`, or, if that is empty, one after the other from `base` on."""
+
+    given: Integers
+    base: int
+
+
 def _found(
-    detector: Detector, state: MatchState, batch: Batch, chronon_us: int, position: Integers | None
+    detector: Detector,
+    state: MatchState,
+    batch: Batch,
+    chronon_us: int,
+    position: Integers | None,
+    shared: Shared,
 ) -> tuple[Candidates, int]:
     """The tuples with which the expression takes place, and the number of the batch's first event in them."""
-    rows = _rows(detector, state, batch)
+    rows = _rows(detector, state, batch, shared)
     # Parts that are set apart have the same history.
-    apart = [_places(*one, batch, chronon_us, position) for one in zip(detector.inner, state.inner, strict=True)]
-    if position is None:
-        more = int(rows.partition.max(initial=-1)) + 1 - len(state.length)
-        state.length = np.concatenate([state.length, np.zeros(max(0, more), np.int64)])
-        position = ranks(rows.partition, state.length)
+    inner = zip(detector.inner, state.inner, strict=True)
+    apart = [_places(*one, batch, chronon_us, position, shared) for one in inner]
+    positions = _positions(state, rows, position)
     groups = groups_of(detector, rows)
-    found_by = iter(apart)
-    true = [
-        next(found_by) if is_found(leaf) else true_rows(leaf, rows, state.tails) for leaf in detector.alphabet.leaves
-    ]
+    leaves = detector.alphabet.leaves
+    true = [apart[number_of(leaf)] if is_found(leaf) else true_rows(leaf, rows, state.tails) for leaf in leaves]
     touch = touched(detector, rows, groups, true, state.streams)
     _remember_tails(detector, state, rows)
     offset = len(state.events)
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
-    purged, tick = expiry(detector, state.events, lifespans_us, chronon_us)
-    return _walked(detector, state, touch, position, offset, purged, tick), offset
+    times = expiry(detector, state.events, lifespans_us, chronon_us)
+    return _walked(detector, state, touch, positions, offset, times), offset
+
+
+def _positions(state: MatchState, rows: Rows, position: Integers | None) -> _Positions:
+    if position is not None:
+        return _Positions(position, 0)
+    more = int(rows.partition.max(initial=0)) + 1 - len(state.length)
+    state.length = np.concatenate([state.length, np.zeros(max(0, more), np.int64)])
+    if len(rows.partition):
+        return _Positions(ranks(rows.partition, state.length), 0)
+    base = int(state.length[0])
+    state.length[0] += len(rows.index)
+    return _Positions(np.zeros(0, np.int64), base)
 
 
 def _places(
-    detector: Detector, state: MatchState, batch: Batch, chronon_us: int, position: Integers | None
+    detector: Detector,
+    state: MatchState,
+    batch: Batch,
+    chronon_us: int,
+    position: Integers | None,
+    shared: Shared,
 ) -> Integers:
     """Of which rows of its history a part that is set apart is true."""
-    found, offset = _found(detector, state, batch, chronon_us, position)
+    found, offset = _found(detector, state, batch, chronon_us, position, shared)
     places = np.unique(found.event) - offset
     compacted(state)
     return places
 
 
-def _rows(detector: Detector, state: MatchState, batch: Batch) -> Rows:
-    index = history_rows(batch, detector.plan.over)
-    partition_by = detector.plan.partition_by
+def _rows(detector: Detector, state: MatchState, batch: Batch, shared: Shared) -> Rows:
+    over, partition_by = detector.plan.over, detector.plan.partition_by
+    index = shared.get(("rows", over), lambda: history_rows(batch, over))
     if not partition_by:
-        return Rows(batch, index, np.zeros(len(index), np.int64))
+        return Rows(batch, index, np.zeros(0, np.int64), over, shared)
     has = np.array([all(c.attribute(n) is not None for n in partition_by) for c in batch.classes], np.bool_)
     index = index[has[batch.code[index]]]
-    unnumbered = Rows(batch, index, np.zeros(len(index), np.int64))
+    unnumbered = Rows(batch, index, np.zeros(0, np.int64), over, Shared())
     numbers = np.zeros((len(index), len(partition_by)), np.int64)
     for code in np.flatnonzero(has):
         of = unnumbered.of_class(int(code))
@@ -103,11 +133,15 @@ def _rows(detector: Detector, state: MatchState, batch: Batch) -> Rows:
     partition = numbers[:, 0]
     for i in range(1, len(partition_by)):
         partition = state.partitions[len(partition_by) + i - 1].number(pa.array(partition << 32 | numbers[:, i]))
-    return Rows(batch, index, partition)
+    # Which rows there are depends on the attributes that partition: nothing is shared with other expressions.
+    return Rows(batch, index, partition, over, Shared())
 
 
 def _with_events(events: Events, rows: Rows) -> Events:
     batch, index = rows.batch, rows.index
+    if not len(events) and len(index) == len(batch):
+        lists = tuple(map(_one_array, batch.constituents))
+        return Events(batch.seq, batch.occ_time, batch.det_time, batch.code, batch.row, batch.tables, lists)
     held = np.bincount(events.code, minlength=len(batch.classes))
     code = batch.code[index]
     constituents = []
@@ -141,26 +175,26 @@ def _walked(
     detector: Detector,
     state: MatchState,
     touch: Touched,
-    position: Integers,
+    positions: _Positions,
     offset: int,
-    purged: Integers,
-    tick: Integers,
+    times: tuple[Integers, Integers],
 ) -> Candidates:
     """Move the streams over the rows that touch them."""
     symbol = _symbols(detector, touch.leaves)
     if detector.tables is None:
-        return simulated(detector, state, touch, symbol, offset, purged, tick)
+        return simulated(detector, state, touch, symbol, offset, *times)
     with_streams(state, detector, touch.origin)
     order, begins = group(touch.stream, len(state.at))
     active = np.flatnonzero(np.diff(begins))
     begins = np.concatenate([begins[active], begins[-1:]])
-    row = touch.row[order]
-    sorted_rows = (active, begins, symbol[order], position[row], row + offset)
+    gaps = _gaps(detector)
+    columns = gathered(order, touch.row, symbol, positions.given, positions.base, offset, gaps)
+    sorted_rows = (active, begins, *columns)
     if detector.keeps_all:
-        return _walk_all(detector, state, sorted_rows, purged, tick)
+        return _walk_all(detector, state, sorted_rows, gaps, *times)
     tables, nodes = detector.tables, state.nodes
     before = (*sorted_rows, state.at, state.last, state.heads)
-    other = (detector.other, tables.tail, tables.period, _gaps(detector), detector.plan.choice is not Choice.EARLIEST)
+    other = (detector.other, tables.tail, tables.period, gaps, detector.plan.choice is not Choice.EARLIEST)
     chains = (nodes.ref, nodes.marks, nodes.prev, nodes.length, nodes.count)
     if len(tables.delta):
         does = tables.programs
@@ -185,6 +219,7 @@ def _walk_all(
     detector: Detector,
     state: MatchState,
     sorted_rows: Sequence[npt.NDArray[np.generic]],
+    gaps: bool,
     purged: Integers,
     tick: Integers,
 ) -> Candidates:
@@ -197,7 +232,7 @@ def _walk_all(
         *sorted_rows,
         *(state.at, state.last, runs.first),
         *(tables.delta, tables.quiet, tables.first, tables.target, tables.mark, tables.symbols),
-        *(detector.other, tables.tail, tables.period, _gaps(detector)),
+        *(detector.other, tables.tail, tables.period, gaps),
         *(state.events.occ_time, purged, tick),
         *(-1 if plan.within_us is None else plan.within_us, keep),
         *(plan.choice is not Choice.EARLIEST, limits.TUPLES_MAX),
@@ -216,6 +251,8 @@ def expiry(
     detector: Detector, events: Events, lifespans_us: Sequence[int | None], chronon_us: int
 ) -> tuple[Integers, Integers]:
     """When each event is purged, and the tick before each; only WHERE and WITHIN do not see what is purged."""
+    if not detector.keeps_all and detector.tables is not None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     if detector.plan.where is None and detector.plan.within_us is None:
         return np.full(len(events), TIME_MAX, np.int64), np.zeros(len(events), np.int64)
     ends = np.full(len(events), TIME_MAX, np.int64)
@@ -260,7 +297,7 @@ def _tail(before: Tail | None, rows: Rows, code: int, back: int) -> Tail:
     index = rows.index[of]
     table = rows.batch.tables[code].take(pa.array(rows.batch.row[index]))
     occ_time, det_time = rows.batch.occ_time[index], rows.batch.det_time[index]
-    partition = rows.partition[of]
+    partition = rows.partitions(of)
     if before is not None:
         table = pa.concat_tables([before.table, table.cast(before.table.schema)])
         occ_time = np.concatenate([before.occ_time, occ_time])

@@ -24,7 +24,7 @@ from augury.algebra.expression import Variable
 from augury.automata.alphabet import is_found
 from augury.kernels.batch import Integers
 from augury.kernels.match.detector import Detector
-from augury.kernels.match.leaves import Rows, code_of, keyed_places, value_column
+from augury.kernels.match.leaves import Coded, Rows, code_of, coded_values, keyed_places
 
 OF_ANY_CLASS = -1
 FRESH = -1
@@ -46,15 +46,19 @@ class Numbers:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
         coded = values.dictionary_encode(null_encoding="encode")
-        known = pc.index_in(coded.dictionary, value_set=self.values).fill_null(-1)
+        return self.of_coded(Coded(coded.dictionary, coded.indices.to_numpy(zero_copy_only=False)))
+
+    def of_coded(self, coded: Coded) -> Integers:
+        """The same for values that have been told apart already; only those that a row has are added."""
+        met = np.zeros(len(coded.distinct), np.bool_)
+        met[coded.index] = True
+        known = pc.index_in(coded.distinct, value_set=self.values).fill_null(-1)
         numbers = _integers(known)
-        new = np.flatnonzero(numbers < 0)
+        new = np.flatnonzero((numbers < 0) & met)
         if len(new):
             numbers[new] = len(self.values) + np.arange(len(new))
-            self.values = pa.concat_arrays([self.values, coded.dictionary.take(pa.array(new))])
-        if len(numbers) and np.array_equal(numbers, np.arange(len(numbers))):
-            return _integers(coded.indices)
-        return numbers[_integers(coded.indices)]
+            self.values = pa.concat_arrays([self.values, coded.distinct.take(pa.array(new))])
+        return numbers[coded.index]
 
 
 def _integers(values: pa.Array) -> Integers:
@@ -161,7 +165,7 @@ def _value_numbers(
     for name, places in group.places:
         which = next(i for i, v in enumerate(detector.keyed) if v.name == name)
         variable: Variable = detector.keyed[which]
-        each = [streams.values[which].number(value_column(rows, leaf, p, variable, at)) for p in places]
+        each = [streams.values[which].of_coded(coded_values(rows, leaf, p, variable, at)) for p in places]
         numbers[:, which] = each[0]
         for again in each[1:]:
             agree &= again == each[0]
@@ -205,7 +209,7 @@ def _simple(
         example = np.zeros(count, np.int64)
         example[stream[::-1]] = np.arange(len(stream))[::-1]
         new = example[known:]
-        streams.partition = np.concatenate([streams.partition, rows.partition[row[new]]])
+        streams.partition = np.concatenate([streams.partition, rows.partitions(row[new])])
         streams.bound = np.concatenate([streams.bound.reshape(known, width), numbers[new]])
     return Touched(stream, row, leaves, np.full(max(0, count - known), -1, np.int64))
 
@@ -214,7 +218,7 @@ def _combined(detector: Detector, rows: Rows, row: Integers, numbers: Integers, 
     """One number for the partition and all values of a row."""
     columns = [numbers[:, i] for i in range(numbers.shape[1])]
     if detector.plan.partition_by or not columns:
-        columns.insert(0, rows.partition[row])
+        columns.insert(0, rows.partitions(row))
     found = columns[0]
     while len(streams.pairs) < len(columns) - 1:
         streams.pairs.append(no_numbers(pa.int64()))
@@ -253,7 +257,7 @@ def _general(
     merged: dict[tuple[int, int], int] = {}
     for at, which, numbers in seen:
         by_binding: dict[Binding, list[int]] = {}
-        for i, (p, b) in enumerate(zip(rows.partition[at], numbers, strict=True)):
+        for i, (p, b) in enumerate(zip(rows.partitions(at), numbers, strict=True)):
             by_binding.setdefault((int(p), *map(int, b)), []).append(i)
         for binding, stream in known.items():
             bound = [j for j in range(width) if numbers.shape[0] and numbers[0, j] != FRESH]
@@ -272,10 +276,10 @@ def _close(
     rows: Rows, seen: Sequence[tuple[Integers, Integers, Integers]], known: dict[Binding, int], width: int
 ) -> None:
     """Add every binding that joins bindings which agree, and that of the fresh values in each partition."""
-    for partition in np.unique(rows.partition[np.concatenate([at for at, _, _ in seen])]) if seen else ():
+    for partition in np.unique(rows.partitions(np.concatenate([at for at, _, _ in seen]))) if seen else ():
         known.setdefault((int(partition), *[FRESH] * width), len(known))
     events = {
-        (int(p), *map(int, b)) for at, _, numbers in seen for p, b in zip(rows.partition[at], numbers, strict=True)
+        (int(p), *map(int, b)) for at, _, numbers in seen for p, b in zip(rows.partitions(at), numbers, strict=True)
     }
     waiting = [*known]
     while waiting:

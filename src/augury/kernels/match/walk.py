@@ -390,3 +390,18 @@ def best_of_each(event: Any, head: Any, recent: bool, ref: Any, prev: Any, lengt
         elif is_better(head[i], False, head[found[count - 1]], False, recent, ref, prev, length):
             found[count - 1] = i
     return found[:count]
+
+
+@_compiled(types.Tuple((_I4, _I8, _I8))(_I8, _I8, _I4, _I8, types.int64, types.int64, types.boolean))
+def gathered(order: Any, row: Any, symbol: Any, position: Any, base: int, offset: int, gaps: bool) -> Any:
+    """Symbols, positions and events in the order of streams; positions, where they matter, count on from a base."""
+    symbols = np.empty(order.size, np.int32)
+    positions = np.empty(order.size if gaps else 0, np.int64)
+    events = np.empty(order.size, np.int64)
+    for i in range(order.size):
+        r = row[order[i]]
+        symbols[i] = symbol[order[i]]
+        events[i] = r + offset
+        if gaps:
+            positions[i] = position[r] if position.size > 0 else base + r + 1
+    return symbols, positions, events

@@ -1,0 +1,26 @@
+"""What expressions that read the same batch have in common: rows, masks and numbered values are worked out once.
+
+A memo for one batch; it remembers nothing of streams or runs, so that what shares a pass changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True, eq=False)
+class Shared:
+    """Values by what they were worked out from."""
+
+    known: dict[Hashable, Any] = field(default_factory=dict)
+
+    def get(self, key: Hashable, made: Callable[[], _T]) -> _T:
+        """The value, worked out if it is asked for the first time."""
+        if key not in self.known:
+            self.known[key] = made()
+        found: _T = self.known[key]
+        return found
