@@ -72,3 +72,6 @@ STREAMS_JOINED_MAX: Final = 100_000
 
 TUPLES_MAX: Final = 100_000
 """Occurrence tuples that one history keeps open at a time where all are wanted: beyond that ALL has no bound."""
+
+RUN_CHOICES_MAX: Final = 10_000
+"""Ways in which such occurrences can go on at one event: each becomes a state."""

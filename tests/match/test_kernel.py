@@ -220,9 +220,7 @@ def test_relative_of_the_fourteenth_is_simulated_by_sets_of_states() -> None:
     assert detected(match, events, [7, 31], into=into) == detect(match, events)
 
 
-@pytest.mark.parametrize(
-    "match", ["!relative(A, <14> B)", "prior(A, !relative(A, <13> B))"]
-)
+@pytest.mark.parametrize("match", ["!relative(A, <14> B)", "prior(A, !relative(A, <13> B))"])
 def test_a_machine_without_tables_is_stepped_through(match: str) -> None:
     found, into = program(match)
     detector = detector_of(found)

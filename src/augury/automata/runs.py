@@ -7,6 +7,7 @@ Runs that are in one state have the same future, so that a kernel needs to keep 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, combinations, product
@@ -292,12 +293,6 @@ def _still_used(runs: Runs) -> dict[Any, float]:
     return most
 
 
-def _few(pending: Pending) -> Pending:
-    if len(pending) > limits.PENDING_RUNS_MAX:
-        raise TooManyRuns
-    return pending
-
-
 def piped(first: Runs, passing: Language, second: Runs) -> Runs:
     """`E | F`: a run of F over the events where E takes place, and one of E for each event that it uses."""
     e, f = _aligned(first, second)
@@ -310,10 +305,10 @@ def piped(first: Runs, passing: Language, second: Runs) -> Runs:
         found: list[Move] = []
         for q, mark in f.moves(inner, letter) if gate.accepts(at) else ((inner, 0),):
             if q == FINAL:
-                found += [(FINAL, mark | m) for p, m in _one_ending(e, pending, letter) if not p]
+                found += [(FINAL, mark | m) for p, m in _one_ending(e, pending, letter, 0)]
             else:
-                after = _one_ending(e, pending, letter) if mark else _going_on(e, pending, letter)
-                found += [((at, q, _few(p)), mark | m) for p, m in after if 0 < len(p) <= room.get(q, len(p))]
+                after = (_one_ending if mark else _going_on)(e, pending, letter, room.get(q, math.inf))
+                found += [((at, q, p), mark | m) for p, m in after if p]
         return tuple(dict.fromkeys(found))
 
     initial = tuple((gate.initial, s, p) for s in f.initial for p in _beginnings(e) if len(p) <= room.get(s, len(p)))
@@ -328,18 +323,18 @@ def counted(e: Runs, passing: Language, count: int, *, every: bool) -> Runs:
     def moves(state: Any, letter: int) -> tuple[Move, ...]:
         at, seen, in_last, pending = state
         at = gate.step(at, letter)
-        onward = [(p, m) for p, m in _going_on(e, pending, letter) if len(p) <= count - (seen if in_last else 0)]
+        onward = list(_going_on(e, pending, letter, count - (seen if in_last else 0)))
         if not gate.accepts(at):
-            return tuple(((at, seen, in_last, _few(p)), m) for p, m in onward)
+            return tuple(((at, seen, in_last, p), m) for p, m in onward)
         found: list[Move] = []
         if in_last or seen == 0:
-            for p, m in _one_ending(e, pending, letter):
-                if seen + 1 == count and not p:
+            for p, m in _one_ending(e, pending, letter, count - seen - 1):
+                if seen + 1 == count:
                     found.append((FINAL, m))
-                elif 0 < len(p) < count - seen:
-                    found.append(((at, seen + 1, True, _few(p)), m))
+                elif p:
+                    found.append(((at, seen + 1, True, p), m))
         if every and not in_last:
-            found += [((at, (seen + 1) % count, False, _few(p)), m) for p, m in onward]
+            found += [((at, (seen + 1) % count, False, p), m) for p, m in onward]
         return tuple(dict.fromkeys(found))
 
     initial = tuple((gate.initial, 0, False, p) for p in _beginnings(e) if len(p) <= count)
@@ -351,31 +346,44 @@ def _beginnings(e: Runs) -> Iterator[Pending]:
     return chain.from_iterable(combinations(e.initial, size) for size in range(1, len(e.initial) + 1))
 
 
-def _going_on(e: Runs, pending: Pending, letter: int) -> Iterator[tuple[Pending, int]]:
-    """What becomes of runs that all go on; one may turn out to be several that marked the same events so far."""
-    choices = [_nonempty([move for move in e.moves(r, letter) if move[0] != FINAL]) for r in pending]
-    return _distinct(product(*choices))
+def _going_on(e: Runs, pending: Pending, letter: int, most: float) -> Iterator[tuple[Pending, int]]:
+    """What becomes of runs that all go on, at most so many; one may turn out to be several with the same events."""
+    spare = most - len(pending) + 1
+    choices = [_some([move for move in e.moves(r, letter) if move[0] != FINAL], spare) for r in pending]
+    return _distinct(choices, most)
 
 
-def _one_ending(e: Runs, pending: Pending, letter: int) -> Iterator[tuple[Pending, int]]:
+def _one_ending(e: Runs, pending: Pending, letter: int, most: float) -> Iterator[tuple[Pending, int]]:
     """The same where one of them ends."""
-    going = [_nonempty([move for move in e.moves(r, letter) if move[0] != FINAL]) for r in pending]
+    spare = most - len(pending) + 2
+    going = [_some([move for move in e.moves(r, letter) if move[0] != FINAL], spare) for r in pending]
     for i, r in enumerate(pending):
         # The one that ends may have been several, too.
         choices = [[(), *moves] if i == j else moves for j, moves in enumerate(going)]
         for mark in {m for q, m in e.moves(r, letter) if q == FINAL}:
-            for after, m in _distinct(product(*choices)):
+            for after, m in _distinct(choices, most):
                 yield after, m | mark
 
 
-def _nonempty(moves: list[Move]) -> list[tuple[Move, ...]]:
-    return list(chain.from_iterable(combinations(moves, size) for size in range(1, len(moves) + 1)))
+def _some(moves: list[Move], most: float) -> list[tuple[Move, ...]]:
+    """Every choice of one or more of these, but not more than so many."""
+    sizes = range(1, int(min(len(moves), most)) + 1)
+    if sum(math.comb(len(moves), size) for size in sizes) > limits.RUN_CHOICES_MAX:
+        raise TooManyRuns
+    return list(chain.from_iterable(combinations(moves, size) for size in sizes))
 
 
-def _distinct(chosen: Iterable[tuple[tuple[Move, ...], ...]]) -> Iterator[tuple[Pending, int]]:
+def _distinct(choices: list[list[tuple[Move, ...]]], most: float) -> Iterator[tuple[Pending, int]]:
+    """Each combination once, with what it marks."""
+    if math.prod(map(len, choices)) > limits.RUN_CHOICES_MAX:
+        raise TooManyRuns
     seen = set()
-    for groups in chosen:
+    for groups in product(*choices):
         each = list(chain.from_iterable(groups))
+        if len(each) > most:
+            continue
+        if len(each) > limits.PENDING_RUNS_MAX:
+            raise TooManyRuns
         mark = 0
         for _, m in each:
             mark |= m

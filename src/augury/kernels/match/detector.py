@@ -145,7 +145,7 @@ def detector_of(plan: MatchPlan) -> Detector:
     carried = {name: place for name, place in single.items() if joins_only(whole, place)}
     keyed = tuple(v for v in variables if v.name not in carried)
     body = _freed(whole, frozenset(carried))
-    if keyed and any(isinstance(n, Apply) and n.operator is Op.PREFIX and _may_be_equal(n) for n in walk(body)):
+    if keyed and any(isinstance(n, Apply) and n.operator is Op.PREFIX and may_be_equal(n) for n in walk(body)):
         raise PrefixOfValues
     alphabet = alphabet_of(body)
     bits = {v.name: 2 << i for i, v in enumerate(variables)}
@@ -200,7 +200,7 @@ def _freed(expression: Expression, names: frozenset[str]) -> Expression:
             return replace(expression, operand=_freed(expression.operand, names))
 
 
-def _may_be_equal(prefix: Expression) -> bool:
+def may_be_equal(prefix: Expression) -> bool:
     """Whether an attribute stands beside a variable and something else that may have its value, or may not."""
     at: dict[tuple[str, int], set[Binding]] = {}
     for part in (node for node in walk(prefix) if isinstance(node, Primitive)):

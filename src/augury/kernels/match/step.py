@@ -24,8 +24,7 @@ from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
 from augury.kernels.match.streams import Touched, groups_of, touched
-from augury.kernels.match.walk import gathered, group, ranks, walk_automaton, walk_sets
-from augury.kernels.match.walk_all import KEEP_BEST, KEEP_DISTINCT, KEEP_EVERY, walk_all
+from augury.kernels.match.walk import gathered, group, ranks, walk_automaton
 
 
 def step(
@@ -201,6 +200,8 @@ def _walked(
         program = (does.first, does.target, does.source, does.mark, does.rival)
         *after, event, stream, head = walk_automaton(*before, tables.delta, tables.quiet, *program, *other, *chains)
     else:
+        from augury.kernels.match.walk_sets import walk_sets
+
         moves = (tables.first, tables.target, tables.mark, tables.symbols)
         *after, event, stream, head = walk_sets(*before, *moves, *other, *chains)
     ref, marks, prev, length, count = after
@@ -223,6 +224,8 @@ def _walk_all(
     purged: Integers,
     tick: Integers,
 ) -> Candidates:
+    from augury.kernels.match.walk_all import KEEP_BEST, KEEP_DISTINCT, KEEP_EVERY, walk_all
+
     tables, nodes, runs, plan = detector.tables, state.nodes, state.runs, detector.plan
     assert tables is not None
     one_wanted = plan.choice is not Choice.ALL and plan.where is None and not detector.ambiguous

@@ -2,8 +2,8 @@
 
 Rows come grouped by stream, each group in the order of its history. A tuple is a chain of nodes, latest first: `ref` is
 the number of the event (greater is later), `marks` what it is marked with, `prev` the node before; node 0 is the empty
-tuple. The walks here keep the best tuple per state of runs, those that were in one state having the same future;
-`walk_all` keeps all of them.
+tuple. The walk here keeps the best tuple per state of runs, those that are in one state having the same future;
+`walk_sets` does so without an automaton, and `walk_all` keeps all tuples: modules of their own, compiled when needed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numba import njit, types
 
 FINAL = -1
 NONE = -1
+QUIET = -1
 
 _I4 = types.int32[::1]
 _I8 = types.int64[::1]
@@ -22,11 +23,12 @@ _I4_2 = types.int32[:, ::1]
 _B2 = types.boolean[:, ::1]
 
 
-def _compiled(signature: Any) -> Any:
+def compiled(signature: Any) -> Any:
+    """Compiled when the module is imported, or read from the cache."""
     return njit(signature, cache=True, nogil=True, boundscheck=False)
 
 
-@_compiled(types.Tuple((_I8, _I8))(_I8, types.int64))
+@compiled(types.Tuple((_I8, _I8))(_I8, types.int64))
 def group(stream: Any, streams: int) -> Any:
     """A stable counting sort: the order of rows by stream, and where each stream begins in it."""
     begins = np.zeros(streams + 1, np.int64)
@@ -43,7 +45,7 @@ def group(stream: Any, streams: int) -> Any:
     return order, begins
 
 
-@_compiled(types.boolean(types.int64, types.boolean, types.int64, types.boolean, types.boolean, _I8, _I4, _I4))
+@compiled(types.boolean(types.int64, types.boolean, types.int64, types.boolean, types.boolean, _I8, _I4, _I4))
 def is_better(a: int, a_now: bool, b: int, b_now: bool, recent: bool, ref: Any, prev: Any, length: Any) -> Any:
     """Whether tuple a is to be preferred to b, each with the present event added if so said; of equal ones neither."""
     if recent:
@@ -75,40 +77,43 @@ def is_better(a: int, a_now: bool, b: int, b_now: bool, recent: bool, ref: Any, 
 
 
 @njit(cache=True, nogil=True)
-def _larger(array: Any, used: int, size: int) -> Any:
-    larger = np.empty(size, array.dtype)
-    larger[:used] = array[:used]
-    return larger
+def larger(array: Any, used: int, size: int) -> Any:
+    """The array with room for so many."""
+    more = np.empty(size, array.dtype)
+    more[:used] = array[:used]
+    return more
 
 
 @njit(cache=True, nogil=True)
-def _grown(array: Any, used: int) -> Any:
+def grown(array: Any, used: int) -> Any:
     """The array with room for one more than are used."""
-    return array if used < array.size else _larger(array, used, max(1024, 2 * array.size))
+    return array if used < array.size else larger(array, used, max(1024, 2 * array.size))
 
 
-_ROWS = (_I8, _I8, _I4, _I8, _I8)  # streams, where each begins; symbols, positions, events
-_STREAMS = (_I4, _I8, _I4_2)  # of each stream the set of states, the last position, the tuple of each state
-_OTHER = (types.int64, types.int64, types.int64, types.boolean, types.boolean)  # symbol, tail, period, gaps; recent
-_NODES = (_I8, _I4, _I4, _I4, types.int64)
-_FOUND = types.Tuple((*_NODES, _I8, _I8, _I4))
+ROWS = (_I8, _I8, _I4, _I8, _I8)  # streams, where each begins; symbols, positions, events
+STREAMS = (_I4, _I8, _I4_2)  # of each stream the set of states, the last position, the tuple of each state
+OTHER = (types.int64, types.int64, types.int64, types.boolean, types.boolean)  # symbol, tail, period, gaps; recent
+NODES = (_I8, _I4, _I4, _I4, types.int64)
+FOUND = types.Tuple((*NODES, _I8, _I8, _I4))
 
 
 _BLOCK = 1024
 
 
-@njit(cache=True, nogil=True)
+_walking: Any = njit(cache=True, nogil=True)
+
+
+@_walking
 def _over_block(
     begin: int,
     end: int,
     symbol: Any,
     position: Any,
     event: Any,
-    q: Any,
+    base: Any,
     before: Any,
     now: Any,
-    delta: Any,
-    quiet: Any,
+    onward: Any,
     first: Any,
     target: Any,
     source: Any,
@@ -133,8 +138,8 @@ def _over_block(
     found_head: Any,
     found: int,
 ) -> Any:
-    """Move one stream over some of its rows."""
-    symbols = quiet.shape[1]
+    """Move one stream over some of its rows; `base` is its set of states times the number of symbols."""
+    # A call that is handed so many arrays costs more than a move, so all of it stands in one loop.
     for i in range(begin, end):
         others = np.int64(0)
         if gaps:
@@ -144,13 +149,26 @@ def _over_block(
                 others = tail + (others - tail) % period
         # The events of others first, then this one.
         while others >= 0:
-            a = symbol[i] if others == 0 else np.int32(other)
-            if quiet[q, a]:
+            cell = base + (symbol[i] if others == 0 else other)
+            base_after = onward[cell]
+            if base_after == QUIET:
                 others = np.int64(-1 if others == 0 else 0)
                 continue
             others -= 1
+            base = base_after
+            k = first[cell]
+            if first[cell + 1] - k == 1 and source[k] >= 0 and target[k] >= 0:
+                # Nearly all moves that do something do one thing.
+                tuple_ = now[source[k]]
+                if mark[k] != 0:
+                    ref[nodes], marks[nodes], prev[nodes] = event[i], mark[k], tuple_
+                    length[nodes] = length[tuple_] + 1
+                    tuple_ = np.int32(nodes)
+                    nodes += 1
+                now[target[k]] = tuple_
+                continue
             count = 0
-            for k in range(first[q * symbols + a], first[q * symbols + a + 1]):
+            for k in range(first[cell], first[cell + 1]):
                 tuple_ = np.int32(NONE) if source[k] < 0 else now[source[k]]
                 if rival[k]:
                     m, n = target[k] == FINAL or mark[k] != 0, target[k] == FINAL or given_mark[count - 1] != 0
@@ -159,20 +177,19 @@ def _over_block(
                 else:
                     given_to[count], given[count], given_mark[count] = target[k], tuple_, mark[k]
                     count += 1
-            q = delta[q, a]
             for k in range(count):
-                tuple_ = given[k]
-                if given_mark[k] != 0 or given_to[k] == FINAL:
+                tuple_, to = given[k], given_to[k]
+                if given_mark[k] != 0 or to == FINAL:
                     ref[nodes], marks[nodes], prev[nodes] = event[i], given_mark[k] | 1, tuple_
                     length[nodes] = length[tuple_] + 1
                     tuple_ = np.int32(nodes)
                     nodes += 1
-                if given_to[k] != FINAL:
-                    now[given_to[k]] = tuple_
-                    continue
-                found_event[found], found_stream[found], found_head[found] = event[i], s, tuple_
-                found += 1
-    return q, before, nodes, found
+                if to != FINAL:
+                    now[to] = tuple_
+                else:
+                    found_event[found], found_stream[found], found_head[found] = event[i], s, tuple_
+                    found += 1
+    return base, before, nodes, found
 
 
 @njit(cache=True, nogil=True)
@@ -203,7 +220,7 @@ def _slid(
     return after
 
 
-@_compiled(_FOUND(*_ROWS, *_STREAMS, _I4_2, _B2, _I4, _I4, _I4, _I4, types.boolean[::1], *_OTHER, *_NODES))
+@compiled(FOUND(*ROWS, *STREAMS, _I4_2, _B2, _I4, _I4, _I4, _I4, types.boolean[::1], *OTHER, *NODES))
 def walk_automaton(
     streams: Any,
     begins: Any,
@@ -232,6 +249,11 @@ def walk_automaton(
     nodes: int,
 ) -> Any:
     """Move every stream over its rows by the automaton and its programs; found are events, streams and tuples."""
+    symbols = quiet.shape[1]
+    onward = np.empty(quiet.size, np.int32)
+    for cell in range(quiet.size):
+        q, a = cell // symbols, cell % symbols
+        onward[cell] = QUIET if quiet[q, a] else delta[q, a] * symbols
     width = heads.shape[1] + 1
     given = np.empty(width, np.int32)
     given_mark = np.empty(width, np.int32)
@@ -243,117 +265,32 @@ def walk_automaton(
     found = 0
     for g in range(streams.size):
         s = streams[g]
-        q, before = at[s], last[s]
+        base, before = at[s] * symbols, last[s]
         now = heads[s]
         # Room for a block of rows is made before it is walked, so that the walk itself meets no growing array.
         for begin in range(begins[g], begins[g + 1], _BLOCK):
             end = min(begin + _BLOCK, begins[g + 1])
             if nodes + (end - begin) * width > ref.size:
                 size = 2 * ref.size + _BLOCK * width
-                ref, marks = _larger(ref, nodes, size), _larger(marks, nodes, size)
-                prev, length = _larger(prev, nodes, size), _larger(length, nodes, size)
+                ref, marks = larger(ref, nodes, size), larger(marks, nodes, size)
+                prev, length = larger(prev, nodes, size), larger(length, nodes, size)
             if found + _BLOCK > found_event.size:
                 size = 2 * found_event.size + _BLOCK
-                found_event, found_stream = _larger(found_event, found, size), _larger(found_stream, found, size)
-                found_head = _larger(found_head, found, size)
+                found_event, found_stream = larger(found_event, found, size), larger(found_stream, found, size)
+                found_head = larger(found_head, found, size)
             begun, found_before = nodes, found
-            q, before, nodes, found = _over_block(
-                *(begin, end, symbol, position, event, q, before, now, delta, quiet),
+            base, before, nodes, found = _over_block(
+                *(begin, end, symbol, position, event, base, before, now, onward),
                 *(first, target, source, mark, rival, other, tail, period, gaps, recent),
                 *(ref, marks, prev, length, nodes, given, given_mark, given_to),
                 *(s, found_event, found_stream, found_head, found),
             )
             nodes = _slid(begun, nodes, now, found_head[found_before:found], ref, marks, prev, length, place)
-        at[s], last[s] = q, before
+        at[s], last[s] = base // symbols, before
     return ref, marks, prev, length, nodes, found_event[:found], found_stream[:found], found_head[:found]
 
 
-@_compiled(_FOUND(*_ROWS, *_STREAMS, _I4, _I4, _I4, types.int64, *_OTHER, *_NODES))
-def walk_sets(
-    streams: Any,
-    begins: Any,
-    symbol: Any,
-    position: Any,
-    event: Any,
-    at: Any,
-    last: Any,
-    heads: Any,
-    first: Any,
-    target: Any,
-    mark: Any,
-    symbols: int,
-    other: int,
-    tail: int,
-    period: int,
-    gaps: bool,
-    recent: bool,
-    ref: Any,
-    marks: Any,
-    prev: Any,
-    length: Any,
-    nodes: int,
-) -> Any:
-    """The same without an automaton, whose states would be too many: by the set of states that runs are in."""
-    states = heads.shape[1]
-    new = np.empty(states, np.int32)
-    new_mark = np.empty(states, np.int32)
-    found_event = np.empty(1024, np.int64)
-    found_stream = np.empty(1024, np.int64)
-    found_head = np.empty(1024, np.int32)
-    found = 0
-    room = ref.size - states - 1
-    for g in range(streams.size):
-        s = streams[g]
-        before = last[s]
-        for i in range(begins[g], begins[g + 1]):
-            others = position[i] - before - 1 if gaps else 0
-            before = position[i]
-            if period > 0 and others > tail + period:
-                others = tail + (others - tail) % period
-            for rest in range(others, -1, -1):
-                a = symbol[i] if rest == 0 else other
-                if nodes >= room:
-                    size = 2 * ref.size + 4 * states + 1024
-                    ref, marks = _larger(ref, nodes, size), _larger(marks, nodes, size)
-                    prev, length = _larger(prev, nodes, size), _larger(length, nodes, size)
-                    room = size - states - 1
-                best, best_mark = np.int32(NONE), np.int32(0)
-                new[:] = NONE
-                for c in range(states):
-                    tuple_ = heads[s, c]
-                    if tuple_ == NONE:
-                        continue
-                    for move in range(first[c * symbols + a], first[c * symbols + a + 1]):
-                        t, m = target[move], mark[move]
-                        if t == FINAL:
-                            if best == NONE or is_better(tuple_, True, best, True, recent, ref, prev, length):
-                                best, best_mark = tuple_, m
-                        elif new[t] == NONE or is_better(
-                            tuple_, m != 0, new[t], new_mark[t] != 0, recent, ref, prev, length
-                        ):
-                            new[t], new_mark[t] = tuple_, m
-                if best != NONE:
-                    ref[nodes], marks[nodes], prev[nodes] = event[i], best_mark | 1, best
-                    length[nodes] = length[best] + 1
-                    if found >= found_event.size:
-                        found_event, found_stream = _grown(found_event, found), _grown(found_stream, found)
-                        found_head = _grown(found_head, found)
-                    found_event[found], found_stream[found], found_head[found] = event[i], s, nodes
-                    found += 1
-                    nodes += 1
-                for c in range(states):
-                    tuple_ = new[c]
-                    if tuple_ != NONE and new_mark[c] != 0:
-                        ref[nodes], marks[nodes], prev[nodes] = event[i], new_mark[c], tuple_
-                        length[nodes] = length[tuple_] + 1
-                        tuple_ = np.int32(nodes)
-                        nodes += 1
-                    heads[s, c] = tuple_
-        last[s] = before
-    return ref, marks, prev, length, nodes, found_event[:found], found_stream[:found], found_head[:found]
-
-
-@_compiled(_I8(_I8, _I8))
+@compiled(_I8(_I8, _I8))
 def ranks(partition: Any, length: Any) -> Any:
     """The position of each row in the history of its partition, whose lengths go up by as much."""
     position = np.empty(partition.size, np.int64)
@@ -363,7 +300,7 @@ def ranks(partition: Any, length: Any) -> Any:
     return position
 
 
-@_compiled(types.Tuple((_I8, _I8))(_I4, _I4, _I4))
+@compiled(types.Tuple((_I8, _I8))(_I4, _I4, _I4))
 def unrolled(head: Any, prev: Any, length: Any) -> Any:
     """The nodes of tuples, earliest first, and where each tuple begins."""
     begins = np.zeros(head.size + 1, np.int64)
@@ -378,7 +315,7 @@ def unrolled(head: Any, prev: Any, length: Any) -> Any:
     return nodes, begins
 
 
-@_compiled(_I8(_I8, _I4, types.boolean, _I8, _I4, _I4))
+@compiled(_I8(_I8, _I4, types.boolean, _I8, _I4, _I4))
 def best_of_each(event: Any, head: Any, recent: bool, ref: Any, prev: Any, length: Any) -> Any:
     """Of tuples sorted by event the place of the best of each event; of equal ones the first."""
     found = np.empty(event.size, np.int64)
@@ -392,7 +329,7 @@ def best_of_each(event: Any, head: Any, recent: bool, ref: Any, prev: Any, lengt
     return found[:count]
 
 
-@_compiled(types.Tuple((_I4, _I8, _I8))(_I8, _I8, _I4, _I8, types.int64, types.int64, types.boolean))
+@compiled(types.Tuple((_I4, _I8, _I8))(_I8, _I8, _I4, _I8, types.int64, types.int64, types.boolean))
 def gathered(order: Any, row: Any, symbol: Any, position: Any, base: int, offset: int, gaps: bool) -> Any:
     """Symbols, positions and events in the order of streams; positions, where they matter, count on from a base."""
     symbols = np.empty(order.size, np.int32)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from augury.kernels.match.walk import FINAL, NONE, _compiled, _grown, is_better
+from augury.kernels.match.walk import FINAL, NONE, compiled, grown, is_better
 
 _I4 = types.int32[::1]
 _I8 = types.int64[::1]
@@ -45,7 +45,7 @@ _ALL: Any = types.Tuple((_I8, _I4, _I4, _I4, types.int64, *_RUNS, types.int64, _
 )
 
 
-@_compiled(_ALL)
+@compiled(_ALL)
 def walk_all(
     streams: Any,
     begins: Any,
@@ -131,16 +131,16 @@ def walk_all(
                                 if (within >= 0 and high - low > within) or end < tick[e]:
                                     continue
                                 if nodes >= ref.size:
-                                    ref, marks = _grown(ref, nodes), _grown(marks, nodes)
-                                    prev, length = _grown(prev, nodes), _grown(length, nodes)
+                                    ref, marks = grown(ref, nodes), grown(marks, nodes)
+                                    prev, length = grown(prev, nodes), grown(length, nodes)
                                 ref[nodes], marks[nodes], prev[nodes] = e, m | 1, tuple_
                                 length[nodes] = length[tuple_] + 1
                                 tuple_ = nodes
                                 nodes += 1
                             if t == FINAL:
                                 if found >= found_event.size:
-                                    found_event, found_stream = _grown(found_event, found), _grown(found_stream, found)
-                                    found_head = _grown(found_head, found)
+                                    found_event, found_stream = grown(found_event, found), grown(found_stream, found)
+                                    found_head = grown(found_head, found)
                                 found_event[found], found_stream[found], found_head[found] = e, s, tuple_
                                 found += 1
                                 continue
@@ -168,9 +168,9 @@ def walk_all(
                             if dropped:
                                 continue
                             if new >= new_state.size:
-                                new_state, new_head = _grown(new_state, new), _grown(new_head, new)
-                                new_least, new_most = _grown(new_least, new), _grown(new_most, new)
-                                new_until = _grown(new_until, new)
+                                new_state, new_head = grown(new_state, new), grown(new_head, new)
+                                new_least, new_most = grown(new_least, new), grown(new_most, new)
+                                new_until = grown(new_until, new)
                             new_state[new], new_head[new] = t, tuple_
                             new_least[new], new_most[new], new_until[new] = low, high, end
                             new += 1
@@ -185,8 +185,8 @@ def walk_all(
                     if run == NONE:
                         if free == NONE:
                             old = state.size
-                            state, head, follows = _grown(state, old), _grown(head, old), _grown(follows, old)
-                            least, most, until = _grown(least, old), _grown(most, old), _grown(until, old)
+                            state, head, follows = grown(state, old), grown(head, old), grown(follows, old)
+                            least, most, until = grown(least, old), grown(most, old), grown(until, old)
                             for f in range(old, state.size):
                                 follows[f] = f + 1 if f + 1 < state.size else NONE
                             free = old
