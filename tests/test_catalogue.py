@@ -101,6 +101,7 @@ def test_the_limits_that_are_named_are_those_that_hold() -> None:
         ("E404", limits.NTH_MAX),
         ("E505", limits.DRAWING_STATES_MAX),
         ("W308", limits.AUTOMATON_STATES_MAX),
+        ("W309", limits.TUPLES_MAX),
     ):
         assert f"{limit:,}" in entries()[code].explanation
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from augury.algebra import program as algebra
 from augury.algebra.expression import MatchPlan
@@ -19,9 +19,6 @@ from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
 
 if TYPE_CHECKING:
-    import pyspark.sql
-
-    from augury import spark
     from augury.kernels.match.why import Why
     from augury.kernels.match.why_not import WhyNot
     from augury.local.engine import Detected, Occurrence
@@ -127,10 +124,6 @@ def compile(text: str, name: str = "program") -> Program:
     return Program(**{f.name: getattr(checked.program, f.name) for f in fields(checked.program)})
 
 
-@overload
-def detect(program: Program, events: pyspark.sql.DataFrame) -> spark.detect.Detected: ...
-@overload
-def detect(program: Program, events: Any) -> Detected: ...
 def detect(program: Program, events: Any) -> Any:
     """Every complex event of a program: on Spark, lazily, if the events are data frames of Spark; else in process."""
     some = next(iter(events.values()), None) if isinstance(events, Mapping) else events

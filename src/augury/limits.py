@@ -75,3 +75,6 @@ TUPLES_MAX: Final = 100_000
 
 RUN_CHOICES_MAX: Final = 10_000
 """Ways in which such occurrences can go on at one event: each becomes a state."""
+
+GROWTH_STATES_MAX: Final = 500
+"""States of the runs of an expression that `check` looks through for tuples without a bound: beyond, it warns."""

@@ -51,7 +51,7 @@ def test_only_the_warnings_that_the_papers_bring_about() -> None:
             warned[path.stem] = Counter(d.code for d in checked.diagnostics)
     assert warned == {
         "ode_airport": {"W302": 1, "W307": 1},  # ELAB(I) is UB(I): who lands at B unexpectedly was expected at A
-        "ode_attributes": {"W307": 1},  # with COLLECT RECENT and without
+        "ode_attributes": {"W307": 1, "W309": 2},  # with COLLECT RECENT and without; ALL and an aggregate, unbounded
         "ode_correlation": {"W305": 1},  # relative(a = w, b = w), which the paper shows to take place nowhere
         "ode_discount_rate": {"W307": 2},  # one event in three forms
         # Operators and their definitions; NULL, E ∧ F and !prefix(E), any and prefix(E).

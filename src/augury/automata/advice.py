@@ -14,6 +14,7 @@ from augury import limits
 from augury.algebra.expression import (
     Aggregate,
     Apply,
+    Choice,
     Equate,
     Exists,
     Expression,
@@ -31,7 +32,9 @@ from augury.automata.alphabet import Alphabet, alphabet_of, has_at_most
 from augury.automata.answers import canonical_form, everywhere, form_hash, never, normal, relevant_classes
 from augury.automata.automaton import Automaton
 from augury.automata.build import Compiled, VariableUnderNegation
+from augury.automata.growth import grows
 from augury.automata.reasons import BlowUp, Reason, automaton_or_blow_up, inside_out, no_reason, why_never
+from augury.automata.runs import TooManyRuns
 from augury.diagnostics import Diagnostic, Mark, Severity
 from augury.event import ClassKind
 
@@ -124,6 +127,36 @@ def advise(program: Program, text: str) -> Iterator[Diagnostic]:
             telling.append(one)
     for first, second in _same(telling, complex_classes(program)):
         yield _as_another(first, second)
+    for one in survey.compared:
+        if _wants_all(one.match) and not _is_bounded(program, one) and _grows(one.expression):
+            yield _without_bound(one)
+
+
+def _wants_all(match: MatchPlan) -> bool:
+    return match.choice is Choice.ALL or any(isinstance(feed.value, Aggregate) for feed in match.feeds)
+
+
+def _is_bounded(program: Program, one: Compared) -> bool:
+    """WITHIN bounds tuples, and so does the lifespan of every class, which only filtered classes heed."""
+    if one.match.within_us is not None:
+        return True
+    named = {node.event_class for node in walk(one.expression) if isinstance(node, Primitive)}
+    plans = [plan for name in named if (plan := program.class_plan(name)) is not None]
+    return one.is_filtered and all(plan.event_class.lifespan_us is not None for plan in plans)
+
+
+def _grows(expression: Expression) -> bool:
+    try:
+        return grows(expression)
+    except TooManyRuns:
+        return True
+
+
+def _without_bound(one: Compared) -> Diagnostic:
+    message = f"`{one.name}` keeps every occurrence tuple, and their number has no bound"
+    mark = Mark(one.match.expression.span, "tuples stay open for ever")
+    helps = ("end them with WITHIN, or take one with COLLECT RECENT",)
+    return Diagnostic("W309", message, mark, helps=helps, severity=Severity.WARNING)
 
 
 def history_of(one: Compared, complex_names: frozenset[str]) -> Hashable:

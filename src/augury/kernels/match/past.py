@@ -6,9 +6,10 @@ Written for one event that somebody asks about, not for speed; it knows neither 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import product
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,30 +18,60 @@ import pyarrow as pa
 from augury.algebra.expression import (
     Anything,
     Apply,
+    Choice,
     Expression,
     MatchPlan,
     Place,
     Primitive,
     Some,
     Variable,
+    children,
     joins_only,
     parts,
-    walk,
 )
-from augury.algebra.scalar import Constant, dump
-from augury.automata.alphabet import Alphabet, alphabet_of
-from augury.automata.build import body_of
+from augury.algebra.scalar import Constant
+from augury.automata.alphabet import Alphabet, alphabet_of, is_found, number_of
+from augury.automata.build import Builder
 from augury.event import Attribute, ClassKind, EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
+from augury.kernels.columns.casts import convert
+from augury.kernels.columns.column import Column
 from augury.kernels.match.detector import detector_of
-from augury.kernels.match.leaves import Rows, history_rows, keyed_places, true_rows, value_column
+from augury.kernels.match.inline import value_text
+from augury.kernels.match.inner import set_apart
+from augury.kernels.match.leaves import Rows, code_of, history_rows, keyed_places, true_rows
+from augury.kernels.match.shared import Shared
 from augury.kernels.match.state import initial_state
 from augury.kernels.match.step import step
-from augury.kernels.match.streams import FRESH, Numbers, no_numbers
+
+FRESH: Final = -1
+"""A value that no event has had."""
 
 Valuation = Mapping[str, int]
 """For each keyed variable the number of its value, or FRESH."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """Distinct values in order of appearance, NULL and NaN among them; numbered from 0."""
+
+    known: dict[object, tuple[int, Any]]
+
+    def numbers(self, values: pa.Array) -> Integers:
+        """The number of each value; new ones are added."""
+        plain_values = [plain(value) for value in values]
+        return np.array(
+            [self.known.setdefault(_comparable(v), (len(self.known), v))[0] for v in plain_values], np.int64
+        )
+
+    def __getitem__(self, number: int) -> Any:
+        """The value of a number."""
+        return next(value for found, value in self.known.values() if found == number)
+
+
+def _comparable(value: Any) -> object:
+    return "NaN" if isinstance(value, float) and value != value else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,21 +79,33 @@ class Question:
     """An expression made ready to be asked about.
 
     Of its variables those that stand in one place, under operators that only join, are *carried*: they may have any
-    value there. `body` is the expression for one value of each of the others, the *keyed* ones; `written` has for each
-    node of it, by id, the node as it was written.
+    value there. `body` is the expression for one value of each of the others, the *keyed* ones, with leaves for the
+    parts that are `apart` (see `inner`); `written` has for each node of it, by id, the node as it was written.
     """
 
     variables: tuple[Variable, ...]
     keyed: tuple[Variable, ...]
     body: Expression
+    apart: tuple[Some, ...]
     written: Mapping[int, Expression]
-    alphabet: Alphabet
+    builder: Builder
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """The symbols that `body` tells apart."""
+        return self.builder.alphabet
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        """The parts as they were written, numbered as those of `body`."""
+        return tuple(self.written[id(part)] for part in parts(self.body))
 
 
 def question_of(expression: Expression) -> Question:
     """Make an expression ready; raises `VariableUnderNegation` where no automaton tells its values apart."""
     variables = expression.variables if isinstance(expression, Some) else ()
-    whole = body_of(expression)
+    operand = expression.operand if isinstance(expression, Some) else expression
+    whole, apart = set_apart(operand)
     places = [
         (binding.name, number)
         for number, part in enumerate(parts(whole))
@@ -72,11 +115,17 @@ def question_of(expression: Expression) -> Question:
     names = [name for name, _ in places]
     carried = {name for name, number in places if names.count(name) == 1 and joins_only(whole, number)}
     body = _freed(whole, carried)
-    # Nothing but Some has been taken out, so that nodes still stand in the same order.
-    originals = (node for node in walk(expression) if not isinstance(node, Some))
-    written = {id(node): original for node, original in zip(walk(body), originals, strict=True)}
     keyed = tuple(v for v in variables if v.name not in carried)
-    return Question(variables, keyed, body, written, alphabet_of(body))
+    return Question(variables, keyed, body, apart, dict(_written(body, operand)), Builder(alphabet_of(body)))
+
+
+def _written(node: Expression, original: Expression) -> Iterator[tuple[int, Expression]]:
+    while isinstance(original, Some) and not (isinstance(node, Primitive) and is_found(node)):
+        original = original.operand
+    yield id(node), original
+    if not isinstance(node, Primitive):
+        for one, of in zip(children(node), children(original), strict=True):
+            yield from _written(one, of)
 
 
 def _freed(expression: Expression, names: set[str]) -> Expression:
@@ -102,7 +151,9 @@ class Past:
     """Of leaf and row, whatever variables stand for."""
     bound: tuple[tuple[int, str, Integers], ...]
     """Leaf, keyed variable, and the number of its value at each row at which the leaf is true; else FRESH."""
-    numbers: Mapping[str, Numbers]
+    numbers: Mapping[str, Values]
+    found: Mapping[Primitive, Mapping[int, tuple[int, ...]]]
+    """For each part that is apart, by its leaf, where it takes place, and the places of the events it does so with."""
 
     @property
     def last(self) -> int:
@@ -128,7 +179,7 @@ class Past:
     def event(self, place: int) -> str:
         """A row as text."""
         of_class = self.event_class(place)
-        values = ", ".join(dump(self.value(place, i)) for i in range(len(of_class.attributes)))
+        values = ", ".join(value_text(self.value(place, i)) for i in range(len(of_class.attributes)))
         return f"{of_class.name}({values})" if values else of_class.name
 
     def constituents(self, place: int) -> frozenset[int]:
@@ -137,20 +188,22 @@ class Past:
         lists = batch.constituents[batch.code[index]]
         return frozenset({self.seq(place)} if lists is None else lists[int(batch.row[index])].as_py())
 
-    def symbols(self, chosen: Valuation) -> list[int]:
+    def symbols(self, chosen: Valuation) -> npt.NDArray[np.int32]:
         """The symbol of each row."""
         holds = self.true.copy()
         for leaf, name, numbers in self.bound:
             holds[leaf] &= (numbers == chosen[name]) & (numbers != FRESH)
         symbol_of = {s.leaves: i for i, s in enumerate(self.question.alphabet.symbols) if not s.is_start}
-        known: dict[bytes, int] = {}
-        found = []
-        for column in np.ascontiguousarray(holds.T):
-            key = column.tobytes()
-            if key not in known:
-                known[key] = symbol_of[frozenset(np.flatnonzero(column).tolist())]
-            found.append(known[key])
-        return found
+        # Rows at which the same leaves are true have one symbol, and such sets are few: they are numbered byte by byte.
+        which = np.zeros(holds.shape[1], np.int64)
+        for byte in np.packbits(holds, axis=0):
+            code = which * 256 + byte
+            number = np.cumsum(np.bincount(code) > 0) - 1
+            which = number[code]
+        example = np.zeros(int(which.max(initial=-1)) + 1, np.int64)
+        example[which] = np.arange(len(which))
+        found = [symbol_of[frozenset(np.flatnonzero(holds[:, row]).tolist())] for row in example.tolist()]
+        return np.array(found, np.int32)[which]
 
     def values_at(self, name: str, places: Sequence[int]) -> list[int]:
         """The numbers of the values that a keyed variable has at some rows, latest first."""
@@ -162,10 +215,16 @@ class Past:
         ]
         return list(dict.fromkeys(found))
 
+    def valuations(self, among: Sequence[int]) -> Iterator[Valuation]:
+        """Every combination of the values that keyed variables have at some rows, and of one that no event has."""
+        names = [v.name for v in self.question.keyed]
+        for chosen in product(*([*self.values_at(name, among), FRESH] for name in names)):
+            yield dict(zip(names, chosen, strict=True))
+
     def shown(self, name: str, number: int) -> str:
         """The value of a keyed variable as text."""
         variable = next(v for v in self.question.keyed if v.name == name)
-        return dump(Constant(plain(self.numbers[name].values[number]), variable.type))
+        return value_text(Constant(self.numbers[name][number], variable.type))
 
 
 def plain(value: Any) -> Any:
@@ -203,51 +262,88 @@ def _same_partition(batch: Batch, index: Integers, names: Sequence[str]) -> Rows
     if not has[batch.code[index[-1]]]:
         return None
     index = index[has[batch.code[index]]]
-    rows = Rows(batch, index, np.zeros(len(index), np.int64))
+    rows = _rows(batch, index)
     same = np.ones(len(index), np.bool_)
     for name in names:
         numbers = np.zeros(len(index), np.int64)
-        known: Numbers | None = None
+        known, kind = Values({}), None
         for code in np.flatnonzero(has).tolist():
             attribute = batch.classes[code].attribute(name)
             assert attribute is not None
-            known = known or no_numbers(arrow_type(attribute.type))
+            kind = kind or arrow_type(attribute.type)
             of = rows.of_class(code)
-            numbers[of] = known.number(rows.column(code, attribute.name, of).cast(known.values.type))
+            numbers[of] = known.numbers(rows.column(code, attribute.name, of).cast(kind))
         same &= numbers == numbers[-1]
     index = index[same]
-    return Rows(batch, index, np.zeros(len(index), np.int64))
+    return _rows(batch, index)
+
+
+def _rows(batch: Batch, index: Integers) -> Rows:
+    """Rows of one history; what they share with other expressions is not asked for."""
+    return Rows(batch, index, np.zeros(0, np.int64), None, Shared())
 
 
 def _past(question: Question, rows: Rows) -> Past:
     leaves = question.alphabet.leaves
     true = np.zeros((len(leaves), len(rows.index)), np.bool_)
-    numbers = {v.name: no_numbers(arrow_type(v.type)) for v in question.keyed}
+    numbers = {v.name: Values({}) for v in question.keyed}
     bound = []
+    found = {leaf: _taking_place(question.apart[number_of(leaf)], rows) for leaf in leaves if is_found(leaf)}
     for i, leaf in enumerate(leaves):
-        at = true_rows(leaf, rows, {})
+        at = np.array(list(found[leaf]), np.int64) if leaf in found else true_rows(leaf, rows, {})
         true[i, at] = True
         for name, places in keyed_places(leaf, question.keyed).items():
             variable = next(v for v in question.keyed if v.name == name)
             for place in places:
                 column = np.full(len(rows.index), FRESH, np.int64)
-                column[at] = numbers[name].number(value_column(rows, leaf, place, variable, at))
+                column[at] = numbers[name].numbers(_bound(rows, leaf, place, variable, at))
                 bound.append((i, name, column))
-    return Past(question, rows, true, tuple(bound), numbers)
+    return Past(question, rows, true, tuple(bound), numbers, found)
+
+
+def _bound(rows: Rows, leaf: Primitive, place: int, variable: Variable, at: Integers) -> pa.Array:
+    """What a variable stands for at rows of a leaf, in its own type."""
+    code = code_of(rows.batch.classes, leaf.event_class)
+    attribute = rows.batch.classes[code].attributes[place]
+    values = rows.column(code, attribute.name, at)
+    return values if attribute.type == variable.type else convert(Column(values), attribute.type, variable.type).values
+
+
+def _taking_place(some: Some, rows: Rows) -> dict[int, tuple[int, ...]]:
+    """Where a part that is apart takes place, with the places of its most recent tuple."""
+    batch, index = rows.batch, rows.index
+    # Its history by itself; numbered by place, each event stands for itself.
+    alone = Batch(
+        batch.classes,
+        batch.code[index],
+        batch.row[index],
+        np.arange(len(index)),
+        batch.occ_time[index],
+        batch.det_time[index],
+        batch.kind[index],
+        batch.tables,
+        tuple(None for _ in batch.classes),
+    )
+    found = _detected(MatchPlan(some, None, (), None, None, None, Choice.RECENT, ()), alone, 1)
+    return dict(zip(found.seq.tolist(), map(tuple, found.constituents.to_pylist()), strict=True))
 
 
 def occurrences_at(plan: MatchPlan, batch: Batch, seq: int, chronon_us: int) -> Occurrences:
     """What the kernel finds at an event."""
+    found = _detected(plan, until(batch, seq), chronon_us)
+    at = np.flatnonzero(found.seq == seq)
+    return replace(
+        found,
+        seq=found.seq[at],
+        occ_time=found.occ_time[at],
+        det_time=found.det_time[at],
+        values=found.values.take(pa.array(at)) if found.values.num_columns else found.values,
+        constituents=found.constituents.take(pa.array(at)),
+    )
+
+
+def _detected(plan: MatchPlan, batch: Batch, chronon_us: int) -> Occurrences:
     attributes = tuple(Attribute(feed.attribute, feed.value.type) for feed in plan.feeds if feed.value is not None)
     event_class = EventClass("Found", ClassKind.COMPLEX, False, attributes, (), None)
     detector = detector_of(plan)
-    _, found = step(detector, initial_state(detector, batch.classes), until(batch, seq), event_class, chronon_us)
-    at = np.flatnonzero(found.seq == seq)
-    return Occurrences(
-        event_class,
-        found.seq[at],
-        found.occ_time[at],
-        found.det_time[at],
-        found.values.take(pa.array(at)) if attributes else found.values,
-        found.constituents.take(pa.array(at)),
-    )
+    return step(detector, initial_state(detector, batch.classes), batch, event_class, chronon_us)[1]

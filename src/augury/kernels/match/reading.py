@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from augury.algebra.expression import Expression, Primitive
 from augury.automata.alphabet import is_found, names_start
-from augury.automata.build import Builder
 from augury.automata.runs import FINAL, TooManyRuns
 from augury.automata.tuples import tuples_of
 from augury.kernels.match.past import Past, Valuation
@@ -27,13 +26,12 @@ Marked = Mapping[str, int]
 
 
 class Reading:
-    """A past read as symbols; parts are built once."""
+    """A past read as symbols."""
 
     def __init__(self, past: Past, valuation: Valuation) -> None:
         """Read it for these values."""
         self.past = past
-        self.builder = Builder(past.question.alphabet)
-        self.symbols = past.symbols(valuation)
+        self.symbols = past.symbols(valuation).tolist()
         self.start = next((i for i, s in enumerate(past.question.alphabet.symbols) if s.is_start), START)
 
     @property
@@ -43,7 +41,7 @@ class Reading:
 
     def where(self, part: Expression, at_hand: Places, marked: Marked) -> list[int]:
         """The places of the history at hand at which a part takes place."""
-        language = self.builder.build(part)
+        language = self.past.question.builder.build(part)
         state: Any = language.initial
         found = []
         for place, letter in zip(at_hand, self._letters(language.variables, at_hand, marked), strict=True):
@@ -58,7 +56,7 @@ class Reading:
         if isinstance(part, Primitive) and is_found(part):
             return sorted(self.past.seq(p) for p in self.past.found[part][place])
         try:
-            runs = tuples_of(part, self.builder, lambda _: 1) if not names_start(part) else None
+            runs = tuples_of(part, self.past.question.builder, lambda _: 1) if not names_start(part) else None
         except TooManyRuns:
             runs = None
         if runs is None:

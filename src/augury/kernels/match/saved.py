@@ -7,7 +7,6 @@ number in it, not by name; others that tuples hold are written by name.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -84,7 +83,10 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
         raise UnfitState(f"the state holds events of `{missing[0]}`, which the program does not have")
     codes = np.array([code_of.get(name, 0) for name in header["codes"]], np.int16)
     state = initial_state(detector, classes)
-    array: Callable[[str], npt.NDArray[Any]] = lambda name: np.load(io.BytesIO(blobs[name]), allow_pickle=False)  # noqa: E731
+
+    def array(name: str) -> npt.NDArray[Any]:
+        return _read_array(blobs[name])
+
     state.length, state.at, state.last, state.heads = (array(n) for n in ("length", "at", "last", "heads"))
     state.streams.partition, state.streams.bound = array("streams/partition"), array("streams/bound")
     chains = {n: array(f"nodes/{n}") for n in ("ref", "marks", "prev", "length")}
@@ -177,9 +179,14 @@ def _tail(name: str, blobs: dict[str, bytes], array: Callable[[str], npt.NDArray
 
 
 def _array_bytes(array: npt.NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
+    """The type and shape of an array on a line, then what it holds."""
+    return f"{array.dtype.str} {' '.join(map(str, array.shape))}\n".encode() + array.tobytes()
+
+
+def _read_array(data: bytes) -> npt.NDArray[Any]:
+    line, _, body = data.partition(b"\n")
+    kind, *shape = line.decode().split()
+    return np.frombuffer(body, np.dtype(kind)).reshape([int(size) for size in shape]).copy()
 
 
 def _table_bytes(table: pa.Table) -> bytes:
