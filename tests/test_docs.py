@@ -6,7 +6,7 @@ The tag of a fenced block says what it holds and what has to come of it:
     bicepl warns=W301      … with these warnings and no others (several are separated by commas)
     bicepl fails=E305      … with this error and no others
     bicepl prelude         … which also goes before all later programs of its `##` section
-    bicepl file=a.bicepl   … which the console blocks below it find under that name, without the prelude
+    bicepl file=a.bicepl   … which the console blocks below it find under that name, without the prelude; jsonl, too
     match, composite, scalar   one expression a line
     jsonl                  one JSON object a line
     console                commands after `$ ` and all that they print; see `Shell` for what can be run

@@ -235,13 +235,14 @@ def run_command(
         _report([(diagnostic, places) for diagnostic in failed.diagnostics], Output.TEXT)
         raise typer.Exit(failed.exit_code) from None
     _report([(diagnostic, source) for diagnostic in (*checked.diagnostics, *replayed.warnings)], Output.TEXT)
-    typer.echo(replayed.summary, err=True)
     try:
         for text in replayed.texts():
             sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough, as `| head` does
+        typer.echo(replayed.summary, err=True)
         _drop_output()
+    typer.echo(replayed.summary, err=True)
 
 
 def main() -> NoReturn:

@@ -44,6 +44,12 @@ class Batch:
         """How many versions there are."""
         return len(self.seq)
 
+    def part(self, begin: int, end: int) -> Batch:
+        """The versions from one place up to another."""
+        at = slice(begin, end)
+        columns = (self.code[at], self.row[at], self.seq[at], self.occ_time[at], self.det_time[at], self.kind[at])
+        return Batch(self.classes, *columns, self.tables, self.constituents)
+
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
