@@ -23,9 +23,11 @@ help: ## list these commands
 	@echo
 	@echo "Choose the interpreter with PYTHON=/path/to/python3.12; rm -rf .venv to start over."
 
-demo: .venv/.ready ## check and explain the bundled example
+demo: .venv/.ready ## check an example, explain it, and run two on Spark
 	$(AUGURY) check examples/card/card.bicepl
 	$(AUGURY) explain examples/card/card.bicepl Suspicious --stage algebra
+	$(AUGURY) run examples/discount/discount.bicepl --events examples/discount/events.jsonl --engine spark
+	$(AUGURY) run examples/orders/orders.bicepl --events examples/orders/events.jsonl --engine spark
 
 test: .venv/.ready ## run the tests; TESTS=path and ARGS="-k word" narrow them
 	$(PY) -m pytest -n $(WORKERS) $(ARGS) $(TESTS)

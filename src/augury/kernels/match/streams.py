@@ -240,51 +240,76 @@ def _general(
     streams: Streams,
 ) -> Touched:
     width = len(detector.keyed)
-    seen: list[tuple[Integers, Integers, Integers]] = []
+    seen: list[_Seen] = []
     if detector.listens:
         everyone = np.arange(len(rows.index))
-        seen.append((everyone, np.zeros(len(everyone), np.int64), np.full((len(everyone), width), FRESH, np.int64)))
+        fresh = np.full((len(everyone), width), FRESH, np.int64)
+        seen.append(_seen(rows, everyone, np.zeros(len(everyone), np.int64), fresh))
     for group, (at, which) in zip(groups, bits, strict=True):
         numbers, agree = _value_numbers(detector, rows, group, at, streams)
-        seen.append((at[agree], which[agree], numbers[agree]))
+        seen.append(_seen(rows, at[agree], which[agree], numbers[agree]))
     known = {(int(p), *map(int, b)): i for i, (p, b) in enumerate(zip(streams.partition, streams.bound, strict=True))}
     before = dict(known)
-    _close(rows, seen, known, width)
+    _close(seen, known, width)
     origin = [_latest_part(binding, before) for binding in list(known)[len(before) :]]
     if len(known) > len(before):
         bindings = np.array(list(known), np.int64).reshape(len(known), width + 1)
         streams.partition, streams.bound = bindings[:, 0].copy(), bindings[:, 1:].copy()
-    merged: dict[tuple[int, int], int] = {}
-    for at, which, numbers in seen:
-        by_binding: dict[Binding, list[int]] = {}
-        for i, (p, b) in enumerate(zip(rows.partitions(at), numbers, strict=True)):
-            by_binding.setdefault((int(p), *map(int, b)), []).append(i)
-        for binding, stream in known.items():
-            bound = [j for j in range(width) if numbers.shape[0] and numbers[0, j] != FRESH]
-            wanted = (binding[0], *(binding[1 + j] if j in bound else FRESH for j in range(width)))
-            for i in by_binding.get(wanted, ()):
-                key = (stream, int(at[i]))
-                merged[key] = merged.get(key, 0) | int(which[i])
-    keys = sorted(merged)
-    stream_ = np.array([k[0] for k in keys], np.int64)
-    row = np.array([k[1] for k in keys], np.int64)
-    leaves = np.array([merged[k] for k in keys], np.int64)
-    return Touched(stream_, row, leaves, np.array(origin, np.int64))
+    parts = [_touched_by(one, known, streams) for one in seen]
+    stream, row, leaves = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    # A row that touches a stream by several groups is one row, at which the leaves of all are true.
+    order = np.lexsort((row, stream))
+    stream, row, leaves = stream[order], row[order], leaves[order]
+    first = np.flatnonzero(np.r_[True, (np.diff(stream) != 0) | (np.diff(row) != 0)]) if len(row) else order
+    leaves = np.bitwise_or.reduceat(leaves, first) if len(row) else leaves
+    return Touched(stream[first], row[first], leaves, np.array(origin, np.int64))
 
 
-def _close(
-    rows: Rows, seen: Sequence[tuple[Integers, Integers, Integers]], known: dict[Binding, int], width: int
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Rows of a group by the values they bind: `bindings` are distinct, and row i has that of number `binding[i]`."""
+
+    at: Integers
+    leaves: Integers
+    bindings: Integers
+    binding: Integers
+
+
+def _seen(rows: Rows, at: Integers, leaves: Integers, numbers: Integers) -> _Seen:
+    bindings, binding = np.unique(np.column_stack([rows.partitions(at), numbers]), axis=0, return_inverse=True)
+    return _Seen(at, leaves, bindings, binding.ravel())
+
+
+def _touched_by(seen: _Seen, known: dict[Binding, int], streams: Streams) -> tuple[Integers, Integers, Integers]:
+    """The rows of a group once for each stream that has their values."""
+    none = np.zeros(0, np.int64)
+    if not len(seen.at):
+        return none, none, none
+    bound = seen.bindings[0, 1:] != FRESH
+    number_of = {tuple(map(int, binding)): i for i, binding in enumerate(seen.bindings)}
+    # For each stream the binding of the group that it agrees with, or -1.
+    wanted = np.column_stack([streams.partition, np.where(bound, streams.bound, FRESH)])
+    agrees = np.array([number_of.get(tuple(map(int, one)), -1) for one in wanted], np.int64)
+    stream = np.flatnonzero(agrees >= 0)
+    stream = stream[np.argsort(agrees[stream], kind="stable")]
+    count = np.bincount(agrees[stream], minlength=len(seen.bindings))
+    begin = np.cumsum(count) - count
+    times = count[seen.binding]
+    place = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    found = stream[np.repeat(begin[seen.binding], times) + place]
+    return found, np.repeat(seen.at, times), np.repeat(seen.leaves, times)
+
+
+def _close(seen: Sequence[_Seen], known: dict[Binding, int], width: int) -> None:
     """Add every binding that joins bindings which agree, and that of the fresh values in each partition."""
-    for partition in np.unique(rows.partitions(np.concatenate([at for at, _, _ in seen]))) if seen else ():
-        known.setdefault((int(partition), *[FRESH] * width), len(known))
-    events = {
-        (int(p), *map(int, b)) for at, _, numbers in seen for p, b in zip(rows.partitions(at), numbers, strict=True)
-    }
+    events = list(dict.fromkeys(tuple(map(int, binding)) for one in seen for binding in one.bindings))
+    for partition in dict.fromkeys(event[0] for event in events):
+        known.setdefault((partition, *[FRESH] * width), len(known))
     waiting = [*known]
     while waiting:
         binding = waiting.pop()
-        for event in events:
+        # What has a value for every variable joins with nothing new.
+        for event in events if FRESH in binding[1:] else ():
             joined = _joined(binding, event)
             if joined is not None and joined not in known:
                 if len(known) >= limits.STREAMS_JOINED_MAX:
