@@ -70,8 +70,8 @@ PENDING_RUNS_MAX: Final = 12
 STREAMS_JOINED_MAX: Final = 100_000
 """Combinations of values of variables that stand in different places: they multiply, and each has a history."""
 
-TUPLES_MAX: Final = 100_000
-"""Occurrence tuples that one history keeps open at a time where all are wanted: beyond that ALL has no bound."""
+TUPLES_MAX: Final = 10_000
+"""Occurrence tuples that one history keeps open at a time where all are wanted: each event may move them all."""
 
 RUN_CHOICES_MAX: Final = 10_000
 """Ways in which such occurrences can go on at one event: each becomes a state."""

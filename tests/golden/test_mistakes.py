@@ -201,6 +201,7 @@ def write(folder: Path) -> dict[str, list[str]]:
 
 def test_what_is_said_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", "no/such/java")
     said = []
     commands = write(tmp_path)
     for name, command in commands.items():

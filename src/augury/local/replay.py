@@ -23,7 +23,7 @@ from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
 from augury.history.raw import Rejected
 from augury.history.values import fit
-from augury.local.engine import CannotRun, Detected, detect, not_carried_out
+from augury.local.engine import CannotRun, Detected, cannot_run, detect, not_carried_out
 from augury.local.kernel import MatchKernel
 from augury.local.output import lines
 from augury.local.sources import read_events
@@ -95,26 +95,34 @@ def replay(program: Program, events: str, engine: str, until: str | None, reject
 def _engine(name: str) -> Engine:
     if name == "local":
         return _local
-    try:
-        # Loaded by name: it brings Spark with it, and is not there where Spark is not.
-        module: Any = importlib.import_module(f"augury.{name}.run")
-        return partial(_elsewhere, module.run)
-    except ImportError as error:
-        ours = (error.name or "").startswith("augury")
-        reason = "this version has none" if ours else why(error)
-        message = f"the engine `{name}` cannot be loaded: {reason}"
-        install = () if ours else ("install pyspark, and a Java runtime of version 17 or later",)
-        helps = (*install, "run with --engine local, which needs nothing else")
-        raise Failed((Diagnostic("E520", message, Mark(NOWHERE), helps=helps),), 3, f"--engine {name}") from None
+    return partial(_elsewhere, name)
+
+
+def _no_engine(name: str, error: ImportError) -> Failed:
+    helps = (getattr(error, "help", "install pyspark"), "run with --engine local, which needs nothing else")
+    message = f"the engine `{name}` cannot be loaded: {why(error)}"
+    return Failed((Diagnostic("E520", message, Mark(NOWHERE), helps=helps),), 3, f"--engine {name}")
 
 
 def _local(program: Program, path: str, until_us: int | None) -> Detected:
     return detect(program, read_events(path), MatchKernel(), until_us=until_us)
 
 
-def _elsewhere(run: Any, program: Program, path: str, until_us: int | None) -> Detected:
-    # The path for what it can read by itself, the events for what it cannot, or not by these rules.
-    detected: Detected = run(program, path, read_events(path), until_us=until_us)
+def _elsewhere(name: str, program: Program, path: str, until_us: int | None) -> Detected:
+    if refused := cannot_run(program):
+        raise CannotRun(refused)
+    try:
+        # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
+        module: Any = importlib.import_module(f"augury.{name}.run")
+        # The path for what it can read by itself, the events for what it cannot, or not by these rules.
+        detected: Detected = module.run(program, path, read_events(path), until_us=until_us)
+    except ImportError as error:
+        raise _no_engine(name, error) from None
+    except ValueError as error:
+        diagnostics = getattr(error, "diagnostics", None)
+        if diagnostics is None:
+            raise
+        raise Failed(diagnostics, 1) from None
     return detected
 
 

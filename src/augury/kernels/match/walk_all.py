@@ -117,6 +117,7 @@ def walk_all(
                     q = delta[q, a]
                 e = event[i]
                 new = 0
+                found_before = found
                 run = runs_of[s]
                 while run != NONE:
                     c = state[run]
@@ -175,7 +176,7 @@ def walk_all(
                             new_least[new], new_most[new], new_until[new] = low, high, end
                             new += 1
                     run = follows[run]
-                if new > limit or found > 64 * limit:
+                if new > limit or found - found_before > limit:
                     past = s
                     break
                 # The old list is used again, as far as it reaches.

@@ -1,0 +1,204 @@
+"""A program over data frames of events: complex events as data frames, found by the kernels inside Spark's tasks.
+
+In: a checked program, and a data frame of events of all classes (a column `event` names the class) or one per class.
+Out: lazy data frames. Versions are accepted and numbered in one task and kept; then each MATCH class is one
+`mapInArrow` over the rows and columns that it names, brought together by key where it has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from types import TracebackType
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+from augury.algebra.program import Program
+from augury.event import EventClass, key_of
+from augury.kernels.batch import ASSERT
+from augury.spark.layout import (
+    OCCURRENCE_COLUMNS,
+    REJECTED,
+    REJECTED_COLUMNS,
+    VERSION,
+    accepted_schema,
+    occurrence_schema,
+    spark_type,
+    value_name,
+)
+from augury.spark.plan import Stage, stages_of, subscribed
+from augury.spark.tasks import Accept, Detect, Pack
+
+_PACKED = "source int, part int, at bigint, packed binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What a program finds, as lazy data frames; `accepted` and `found` are as the tasks give them.
+
+    What is read more than once is kept from its first use on; `close`, or leaving a `with`, lets it go.
+    """
+
+    program: Program
+    accepted: DataFrame
+    found: Mapping[str, DataFrame]
+
+    @property
+    def versions(self) -> DataFrame:
+        """The accepted versions: event, seq, occ_time (NULL: withdrawn), det_time, and the attributes as `values`."""
+        classes = subscribed(self.program)
+        rows = self.accepted.where(f.col("what") == VERSION)
+        event = f.element_at(f.array([f.lit(c.name) for c in classes]), f.col("code").cast("int") + 1)
+        occ_time = f.when(f.col("kind") == ASSERT, f.timestamp_micros("occ_time"))
+        filled = [(code, c) for code, c in enumerate(classes) if c.attributes]
+        structs = [f.when(f.col("code") == code, _struct(c, code)).alias(c.name) for code, c in filled]
+        values = [f.struct(*structs).alias("values")] if structs else []
+        times = (occ_time.alias("occ_time"), f.timestamp_micros("det_time").alias("det_time"))
+        return rows.select(event.alias("event"), "seq", *times, *values)
+
+    @property
+    def rejected(self) -> DataFrame:
+        """What was refused: place, event, reason, raw."""
+        return self.accepted.where(f.col("what") == REJECTED).select(*REJECTED_COLUMNS)
+
+    @property
+    def events(self) -> DataFrame:
+        """The complex events of all classes: event, seq, occ_time, det_time, constituents, `values.Class.attribute`."""
+        filled = [c for c in self._classes if c.attributes]
+        frames = []
+        for event_class in self._classes:
+            structs = [_struct(c, 0) if c is event_class else f.lit(None).cast(_struct_type(c)) for c in filled]
+            named = [struct.alias(c.name) for struct, c in zip(structs, filled, strict=True)]
+            values = [f.struct(*named).alias("values")] if named else []
+            frames.append(self.found[key_of(event_class.name)].select(*_heads(event_class), *values))
+        if not frames:
+            return self.accepted.sparkSession.createDataFrame([], _NO_EVENTS)
+        return reduce(DataFrame.unionAll, frames)
+
+    def of(self, name: str) -> DataFrame:
+        """The events of one complex class: event, seq, occ_time, det_time, constituents, and its attributes."""
+        plan = self.program.class_plan(name)
+        if plan is None or key_of(name) not in self.found:
+            there = ", ".join(c.name for c in self._classes)
+            raise KeyError(f"there is no complex class `{name}`; there are {there or 'none'}")
+        event_class = plan.event_class
+        values = [f.col(value_name(0, i)).alias(a.name) for i, a in enumerate(event_class.attributes)]
+        return self.found[key_of(name)].select(*_heads(event_class), *values)
+
+    @property
+    def _classes(self) -> list[EventClass]:
+        return [p.event_class for p in self.program.classes if key_of(p.event_class.name) in self.found]
+
+    def close(self) -> None:
+        """Let go what is kept; what is asked for later is made anew."""
+        for frame in (self.accepted, *self.found.values()):
+            frame.unpersist()
+
+    def __enter__(self) -> Detected:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def detect(
+    program: Program,
+    events: DataFrame | Mapping[str, DataFrame],
+    *,
+    until_us: int | None = None,
+    partitions: int | None = None,
+) -> Detected:
+    """Detect over a data frame, or one per class; ties of det_time go by the order of rows as Spark reads them.
+
+    Versions with det_time ≥ `until_us` are not read. Keyed classes run in as many `partitions`, by default as many as
+    Spark's settings say. Raises `NotOnSpark` for a program with other than subscribed and MATCH classes.
+    """
+    if isinstance(events, Mapping):
+        frames = [frame.mapInArrow(Pack(i, name, name), _PACKED) for i, (name, frame) in enumerate(events.items())]
+    else:
+        frames = [events.mapInArrow(Pack(0, "events", None), _PACKED)]
+    if not frames:
+        raise ValueError("a mapping of events has at least one class")
+    return detect_packed(program, reduce(DataFrame.unionAll, frames), until_us=until_us, partitions=partitions)
+
+
+def detect_packed(
+    program: Program, packed: DataFrame, *, until_us: int | None = None, partitions: int | None = None
+) -> Detected:
+    """Detect over raw events as `tasks.pack` makes them."""
+    stages = stages_of(program)
+    # What accepts events, and nothing that pulls the whole front end into a worker or cannot be pickled.
+    plain = Program(program.settings, program.classes, program.strata, program.sources, groups={})
+    further = [column for stage in stages for column in stage.further()]
+    schema = accepted_schema(subscribed(program), further)
+    accepted = packed.repartition(1).mapInArrow(Accept(plain, stages, until_us), schema)
+    # Each class reads it, and it costs more than all of them.
+    accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
+    read = {key_of(c.name) for stage in stages for c in stage.reads_complex}
+    found: dict[str, DataFrame] = {}
+    for stage in stages:
+        task = Detect(stage, program.settings.chronon_us)
+        rows = _brought_together(stage, _read_by(stage, accepted, found), partitions)
+        name = key_of(stage.plan.event_class.name)
+        found[name] = rows.mapInArrow(task, occurrence_schema(stage.plan.event_class))
+        if name in read:
+            found[name] = found[name].persist(StorageLevel.MEMORY_AND_DISK)
+    return Detected(program, accepted, found)
+
+
+# ---- one stage ---------------------------------------------------------------------------------------------------
+
+
+def _read_by(stage: Stage, accepted: DataFrame, found: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows and columns that a stage names, and no others: they are what is shuffled and sent to Python."""
+    own = [code for code in stage.sent if stage.classes[code] not in stage.reads_complex]
+    here = (f.col("what") == VERSION) & (f.col("kind") == ASSERT) & f.col("code").isin(own)
+    names = ["code", "kind", "seq", "occ_time", "det_time"]
+    names += [value_name(code, i) for code, i in stage.columns if code in own]
+    names += [stage.position_name] if stage.counted else []
+    rows = accepted.where(here).select(*names, *stage.key_names)
+    derived = [code for code in stage.sent if code not in own]
+    for code in derived:
+        occurrences = found[key_of(stage.classes[code].name)]
+        rows = rows.unionByName(_as_rows(stage, code, occurrences), allowMissingColumns=True)
+    # Of a version there is one to a seq, and it comes first by its class.
+    return rows.fillna(0, ["rank"]) if derived else rows
+
+
+def _as_rows(stage: Stage, code: int, occurrences: DataFrame) -> DataFrame:
+    """Complex events as rows of the history of a later class."""
+    values = [f.col(value_name(0, i)).alias(value_name(c, i)) for c, i in stage.columns if c == code]
+    heads = (f.lit(code).cast("smallint").alias("code"), f.lit(ASSERT).cast("tinyint").alias("kind"))
+    return occurrences.select(*heads, *OCCURRENCE_COLUMNS, *values)
+
+
+def _brought_together(stage: Stage, rows: DataFrame, partitions: int | None) -> DataFrame:
+    if not stage.keys:
+        # Versions alone are in one partition already; complex events come from as many as found them.
+        return rows.repartition(1) if stage.reads_complex else rows.coalesce(1)
+    keys = [f.col(name) for name in stage.key_names]
+    spread = rows.repartition(*keys) if partitions is None else rows.repartition(partitions, *keys)
+    return spread.drop(*stage.key_names)
+
+
+# ---- columns of the result ---------------------------------------------------------------------------------------
+
+_NO_EVENTS = "event string, seq bigint, occ_time timestamp, det_time timestamp, constituents array<bigint>"
+
+
+def _heads(event_class: EventClass) -> list[Column]:
+    times = [f.timestamp_micros(name).alias(name) for name in ("occ_time", "det_time")]
+    return [f.lit(event_class.name).alias("event"), f.col("seq"), *times, f.col("constituents")]
+
+
+def _struct(event_class: EventClass, code: int) -> Column:
+    named = enumerate(event_class.attributes)
+    return f.struct(*(f.col(value_name(code, i)).alias(attribute.name) for i, attribute in named))
+
+
+def _struct_type(event_class: EventClass) -> s.StructType:
+    return s.StructType([s.StructField(a.name, spark_type(a.type)) for a in event_class.attributes])

@@ -1,0 +1,97 @@
+"""One run of a program over raw events on Spark: what `augury run --engine spark` calls.
+
+In: a program and raw events as the readers give them. Out: occurrences, versions and what was refused, in memory, as
+every engine gives them to be printed. The driver reads the events: that the tasks read files themselves is to come.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
+
+from augury.algebra.program import Program
+from augury.event import EventClass, key_of
+from augury.history.raw import Raw, RawTable, Rejected
+from augury.kernels.batch import Batch, Occurrences
+from augury.spark.detect import Detected, detect_packed
+from augury.spark.layout import ABSORBED, REJECTED, REJECTED_COLUMNS, VERSION, batch_of, occurrences_of
+from augury.spark.plan import refused, stages_of, subscribed
+from augury.spark.session import session
+from augury.spark.tasks import PACKED, packed_row
+
+_ROWS_AT_ONCE: Final = 100_000
+"""Rows of a table that are packed together: a value of Spark has at most 2 GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a run found, brought to the driver."""
+
+    occurrences: tuple[Occurrences, ...]
+    rejected: Rejected
+    versions: Batch
+    absorbed: int
+
+
+def run(
+    program: Program,
+    path: str,
+    events: Iterable[Raw],
+    *,
+    until_us: int | None = None,
+    spark: SparkSession | None = None,
+    partitions: int | None = None,
+) -> Collected:
+    """Run a program over the events that were read from a path; raises `NotOnSpark` and `NoSpark`."""
+    stages_of(program)  # refuse what does not run before a JVM is started
+    packed = pa.Table.from_batches(_packed(events), PACKED)
+    frame = (spark or session()).createDataFrame(packed)
+    with detect_packed(program, frame, until_us=until_us, partitions=partitions) as detected:
+        return collect(detected)
+
+
+def collect(detected: Detected) -> Collected:
+    """Bring everything to the driver, in the order of the contract."""
+    program = detected.program
+    accepted = detected.accepted.toArrow()
+    rows = {what: accepted.filter(pc.equal(accepted["what"], what)) for what in (VERSION, REJECTED, ABSORBED)}
+    refused = rows[REJECTED].sort_by("seq")
+    rejected = Rejected(*(tuple(refused[name].to_pylist()) for name in REJECTED_COLUMNS))
+    absorbed = sum(rows[ABSORBED]["seq"].to_pylist())
+    classes = [p.event_class for p in program.classes if key_of(p.event_class.name) in detected.found]
+    occurrences = tuple(_occurrences(detected, event_class) for event_class in classes)
+    return Collected(occurrences, rejected, batch_of(rows[VERSION], subscribed(program)), absorbed)
+
+
+def _occurrences(detected: Detected, event_class: EventClass) -> Occurrences:
+    try:
+        table = detected.found[key_of(event_class.name)].toArrow()
+    except PythonException as error:
+        # What was raised in a task comes as text; its last line has the name of the error and its message.
+        names = re.findall(r"^[\w.]*?(\w+)(?=:|$)", str(error), re.MULTILINE)
+        known = (refusal for name in names if (refusal := refused(event_class, name)) is not None)
+        raise next(known, error) from None
+    return occurrences_of(table, event_class)
+
+
+def _packed(events: Iterable[Raw]) -> Iterator[pa.RecordBatch]:
+    for source, raw in enumerate(events):
+        for at, piece in enumerate(_pieces(raw)):
+            yield packed_row(source, 0, at, piece)
+
+
+def _pieces(raw: Raw) -> Iterator[Raw]:
+    if not isinstance(raw, RawTable) or raw.table.num_rows <= _ROWS_AT_ONCE:
+        yield raw
+        return
+    for start in range(0, raw.table.num_rows, _ROWS_AT_ONCE):
+        end = min(start + _ROWS_AT_ONCE, raw.table.num_rows)
+        numbers = range(start + 1, end + 1) if raw.numbers is None else raw.numbers[start:end]
+        yield replace(raw, table=raw.table.slice(start, end - start), numbers=numbers)

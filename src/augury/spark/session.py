@@ -1,0 +1,100 @@
+"""A Spark session for the command line, the demo and tests: quiet, in UTC, with this very Python in the workers.
+
+In: a master. Out: the session that is there, or a new one; where there is no Java that Spark runs on, `NoSpark` says
+what to get. A program that has a session of its own needs nothing of this.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+JAVA_MIN: Final = 17
+"""The oldest Java that Spark 4 runs on."""
+
+_ROWS_AT_ONCE: Final = 65_536
+"""Rows of an Arrow batch on its way to Python and back: Spark's 10,000 are many small ones."""
+
+
+class NoSpark(ImportError):
+    """Spark cannot start here; the message says why, and `help` what to do. To a caller the engine is not there."""
+
+    def __init__(self, message: str, help_: str) -> None:
+        """Keep both."""
+        super().__init__(message)
+        self.help = help_
+
+
+def session(master: str | None = None) -> SparkSession:
+    """The active session, whatever its master, or a new one on the given master (`local[*]`)."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    require_java()
+    # A virtual environment that is not activated would otherwise have its workers run another Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = _conf(master or "local[*]")
+    if SparkContext._active_spark_context is None:
+        SparkContext(conf=conf, gateway=_gateway(conf))
+    return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def require_java() -> None:
+    """Raise `NoSpark` unless there is a Java that Spark runs on, looked for where Spark looks."""
+    help_ = f"install Java {JAVA_MIN} or later, or point JAVA_HOME to it"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None:
+        raise NoSpark("Spark needs Java, and there is none", help_)
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+    except (OSError, subprocess.SubprocessError):
+        raise NoSpark(f"Spark needs Java, and `{java}` does not start", help_) from None
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    if found is not None and int(found[1]) < JAVA_MIN:
+        raise NoSpark(f"Spark needs Java {JAVA_MIN} or later, and `{java}` is Java {found[1]}", help_)
+
+
+def _conf(master: str) -> SparkConf:
+    conf = SparkConf().setMaster(master).setAppName("augury")
+    logging = Path(__file__).with_name("log4j2.properties")
+    options = f'"-Dlog4j2.configurationFile={logging.as_uri()}" -Xss16m'
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_ROWS_AT_ONCE),
+    }
+    if master.startswith("local"):
+        # Nobody else is to reach it, and a small replay is over before the second compiler pays.
+        options += " -XX:TieredStopAtLevel=1"
+        loopback = "127.0.0.1"
+        os.environ.setdefault("SPARK_LOCAL_IP", loopback)
+        settings |= {"spark.driver.host": loopback, "spark.driver.bindAddress": loopback}
+        settings |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+    return conf.setAll([*settings.items(), ("spark.driver.extraJavaOptions", options)])
+
+
+def _gateway(conf: SparkConf) -> object:
+    """A JVM whose standard error is kept apart: it warns of modules before any setting can silence it."""
+    with tempfile.TemporaryFile() as stderr:
+        try:
+            gateway: object = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+        except (PySparkRuntimeError, OSError) as error:
+            stderr.seek(0)
+            told = [line for line in stderr.read().decode("utf-8", "replace").splitlines() if line.strip()]
+            reason = told[-1].strip() if told else str(error)
+            raise NoSpark(f"Spark does not start: {reason}", "see whether `spark-submit --version` runs") from None
+        return gateway

@@ -1,0 +1,123 @@
+"""Programs and random events that both engines run; a law here holds for each of them."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from augury.algebra.program import Program
+from augury.api import compile
+
+CLASSES = """
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Order (I INT, Q INT) ID () LIFESPAN (5d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Perform (I BIGINT, A INT) ID () LIFESPAN (40s);
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Price (sym VARCHAR(10), price NUMERIC(10, 2), weight DOUBLE)
+  ID (sym) LIFESPAN (1d);
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Shift (I INT, sym STRING, since TIMESTAMP, day DATE, ok BOOLEAN)
+  ID (I, sym) LIFESPAN (30s);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Badge (I INT, sym STRING) ID (I) LIFESPAN (50s);
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Noise () ID () LIFESPAN (-1);
+"""
+
+PROGRAMS: dict[str, str] = {
+    "keyed": """
+CREATE COMPLEX EVENT CLASS Complete (I INT, asked INT) ID (I) LIFESPAN (1d)
+  AS MATCH prior(Order(I, Q), Perform(I, A)) WHERE A >= Q RETURN Q AS asked;
+CREATE COMPLEX EVENT CLASS Next (I BIGINT) ID (I) AS MATCH sequence(Order(I, _), Perform(I, _));
+CREATE COMPLEX EVENT CLASS Soon (I BIGINT, Q INT, A INT) ID ()
+  AS MATCH prior(Order(I, Q), Perform(I, A)) WITHIN 9s COLLECT ALL;
+CREATE COMPLEX EVENT CLASS Gap (I INT) ID () AS MATCH relative(Order(I, _), <4> any) AND Perform(I, _);
+CREATE COMPLEX EVENT CLASS Both (I INT, sym STRING) ID (I, sym)
+  AS MATCH prior(Shift(I, sym, _, _, TRUE), Shift(I, sym, _, _, FALSE));
+CREATE COMPLEX EVENT CLASS Weighed (w DOUBLE) ID () AS MATCH prior(Price(_, _, w), Price(_, _, w));
+""",
+    "whole": """
+CREATE COMPLEX EVENT CLASS Third () ID () AS MATCH EVERY <3> Perform;
+CREATE COMPLEX EVENT CLASS Alone () ID () AS MATCH !prior(Order, Perform) AND Perform;
+CREATE COMPLEX EVENT CLASS Elsewhere () ID () AS MATCH !happened(Order) ;
+CREATE COMPLEX EVENT CLASS Right (q INT) ID () AS MATCH sequence(Order, Perform[A > 4]) RETURN Order.Q AS q;
+CREATE COMPLEX EVENT CLASS Rise (sym STRING, price NUMERIC(10, 2)) ID (sym)
+  AS MATCH Price(sym, price, _)[price > PREV(price)];
+CREATE COMPLEX EVENT CLASS Mixed (I INT) ID (I) AS MATCH prior(Order(I, _), Noise, Perform(I, _));
+CREATE COMPLEX EVENT CLASS Dear (n BIGINT, top INT) ID ()
+  AS MATCH prior(Order(_, Q), Noise) WITHIN 20s COLLECT MAX(Q) AS top, COUNT(*) AS n;
+""",
+    "partitioned": """
+CREATE COMPLEX EVENT CLASS Twice (I INT) ID () AS MATCH sequence(Order(I, _), Order(I, _)) PARTITION BY I;
+CREATE COMPLEX EVENT CLASS Up (sym STRING) ID () AS MATCH
+  Price(sym, _, _)[price > PREV(price) AND weight > PREV(weight, 2)] OVER (Price) PARTITION BY sym;
+CREATE COMPLEX EVENT CLASS Fourth (I INT) ID (I)
+  AS MATCH (<4> any) AND Order(I, _) OVER (Order, Shift) PARTITION BY I;
+CREATE COMPLEX EVENT CLASS Shifted (sym STRING) ID ()
+  AS MATCH prior(Shift(_, sym, _, _, _), !Badge(_, 'a')) PARTITION BY I, sym;
+CREATE COMPLEX EVENT CLASS Hired (I INT) ID () AS MATCH sequence(Shift, Badge(I, _)) PARTITION BY sym, I;
+CREATE COMPLEX EVENT CLASS Same (I INT) ID () AS MATCH sequence(Order(I, _), Perform(I, _)) PARTITION BY I;
+""",
+    "over": """
+CREATE COMPLEX EVENT CLASS Near (I INT) ID (I) AS MATCH sequence(Order(I, _), Perform(I, _)) OVER (Order, Perform);
+CREATE COMPLEX EVENT CLASS Pair () ID () AS MATCH sequence(Order, Perform) OVER (Order, Perform, Noise);
+CREATE COMPLEX EVENT CLASS Constant (since TIMESTAMP, day DATE) ID ()
+  AS MATCH prior(Shift(3, 'a', since, day, _), Order(3, _));
+""",
+    "built": """
+CREATE COMPLEX EVENT CLASS Near (I INT, Q INT) ID (I) AS MATCH prior(Order(I, Q), Perform(I, _));
+CREATE COMPLEX EVENT CLASS Far (I INT) ID () AS MATCH EVERY <2> Near(I, _);
+CREATE COMPLEX EVENT CLASS Again (I INT) ID (I) AS MATCH sequence(Near(I, _), Perform(I, _));
+CREATE COMPLEX EVENT CLASS Last (I INT, Q INT) ID () AS MATCH prior(Far(I), Near(I, Q)) COLLECT ALL;
+CREATE COMPLEX EVENT CLASS Parted (I INT) ID () AS MATCH prior(Near(I, _), Order(I, _)) PARTITION BY I;
+""",
+}
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def program(name: str) -> Program:
+    return compile(CLASSES + PROGRAMS[name], name)
+
+
+def events(seed: int, count: int, *, faults: bool = True) -> list[dict[str, Any]]:
+    """Events by det_time, with ties, withdrawals, duplicates and, where wanted, faults; each has every field."""
+    chance = random.Random(seed)
+    fields = (
+        "event",
+        "event_id",
+        "occ_time",
+        "det_time",
+        "I",
+        "Q",
+        "A",
+        "sym",
+        "price",
+        "weight",
+        "since",
+        "day",
+        "ok",
+    )
+    found = []
+    for number in range(count):
+        det_time = START + timedelta(milliseconds=700 * (number // 2))
+        event = chance.choice(["Order", "Order", "Perform", "Perform", "Price", "Shift", "Badge", "Noise"])
+        row: dict[str, Any] = dict.fromkeys(fields) | {
+            "event": event,
+            "det_time": det_time,
+            "occ_time": det_time - timedelta(seconds=chance.randrange(4)),
+            "I": chance.choice([1, 2, 3, 4, 5, None] if event in ("Order", "Perform") else [1, 2, 3]),
+            "Q": chance.randrange(9),
+            "A": chance.randrange(9),
+            "sym": chance.choice("abc"),
+            "price": Decimal(chance.randrange(1000)) / 100,
+            "weight": chance.choice([0.0, -0.0, 1.5, float("nan"), None]),
+            "since": START + timedelta(microseconds=chance.randrange(10**12)),
+            "day": date(2026, 1, 1 + chance.randrange(28)),
+            "ok": chance.choice([True, False]),
+        }
+        if event == "Price" and chance.random() < 0.2:
+            row["occ_time"] = None
+        if chance.random() < 0.1:
+            row["event_id"] = f"e{chance.randrange(20)}"
+        if faults and chance.random() < 0.05:
+            row |= chance.choice([{"event": "Ordr"}, {"det_time": None, "occ_time": None}, {"event": None}])
+        found.append(row)
+    return found

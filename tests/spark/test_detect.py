@@ -1,0 +1,225 @@
+"""Programs over data frames, on Spark: the same lines, refusals and counts as in process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import augury
+from augury.algebra.program import Program
+from augury.api import compile
+from augury.history.raw import Raw
+from augury.kernels.match import TooManyTuples
+from augury.local.engine import detect as detect_in_process
+from augury.local.kernel import match_kernel
+from augury.local.output import lines
+from augury.local.sources import read_events, tables_of
+from augury.spark import session as sessions
+from augury.spark.detect import detect
+from augury.spark.plan import NotOnSpark
+from augury.spark.run import collect, run
+from augury.spark.session import NoSpark, require_java
+from tests.spark.programs import CLASSES, PROGRAMS, events, program
+
+SECOND = 1_000_000
+
+
+def shown(found: Any, of: Program) -> tuple[list[str], Any, int, int]:
+    """All that a run says, of either engine."""
+    texts = list(lines(found.versions, found.occurrences, of.settings.chronon_us))
+    return texts, found.rejected, found.absorbed, len(found.versions)
+
+
+def in_process(of: Program, raw: Iterable[Raw], until_us: int | None = None) -> tuple[list[str], Any, int, int]:
+    return shown(detect_in_process(of, raw, match_kernel, until_us=until_us), of)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_data_frame_gives_what_the_same_table_gives_in_process(spark: SparkSession, name: str) -> None:
+    of, table = program(name), pa.Table.from_pylist(events(seed=11, count=400))
+    with detect(of, spark.createDataFrame(table), partitions=3) as found:
+        assert shown(collect(found), of) == in_process(of, tables_of(table))
+
+
+def test_the_library_takes_frames_of_spark_and_of_others(spark: SparkSession) -> None:
+    of = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);\n"
+        "CREATE COMPLEX EVENT CLASS C (X INT) ID () AS MATCH prior(A(X), A(X));\n"
+    )
+    table = pa.table({"event": ["A"] * 4, "x": [1, 2, 1, 2], "det_time": [1, 2, 3, 4]})
+    here = augury.detect(of, table)
+    with augury.detect(of, spark.createDataFrame(table)) as there:
+        rows = sorted((row.seq, row.X, row.constituents) for row in there.of("C").collect())
+    assert rows == [(o.seq, o.values["X"], list(o.constituents)) for o in here] == [(3, 1, [1, 3]), (4, 2, [2, 4])]
+
+
+def test_a_data_frame_for_each_class_needs_no_common_columns(spark: SparkSession) -> None:
+    of = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);\n"
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS B (x STRING, y DOUBLE) ID () LIFESPAN (1d);\n"
+        "CREATE COMPLEX EVENT CLASS C (y DOUBLE) ID () AS MATCH sequence(A(7), B('7', y));\n"
+    )
+    tables = {
+        "A": pa.table({"x": [7, 7, None], "det_time": [1, 3, 5]}),
+        "b": pa.table({"x": ["7", "8"], "y": [0.5, 1.5], "occ_time": ["1970-01-01T00:00:03Z", "never"]}),
+    }
+    frames = {name: spark.createDataFrame(table).repartition(1) for name, table in tables.items()}
+    wanted = in_process(of, tables_of(tables))
+    assert len(wanted[0]) == len(wanted[1]) == 1
+    with detect(of, frames) as found:
+        assert shown(collect(found), of) == wanted
+    with pytest.raises(ValueError, match="at least one class"):
+        detect(of, {})
+
+
+def test_the_result_is_data_frames(spark: SparkSession) -> None:
+    of = program("keyed")
+    table = pa.table(
+        {
+            "event": ["Order", "Ordr", "Perform", "Price"],
+            "det_time": [1, 2, 2.5, 3],
+            "I": [7, 7, 7, None],
+            "Q": [2, None, None, None],
+            "A": [None, None, 3, None],
+            "sym": [None, None, None, "a"],
+        }
+    )
+    with detect(of, spark.createDataFrame(table)) as found:
+        (complete,) = found.of("complete").collect()
+        assert complete.asDict() == {
+            "event": "Complete",
+            "seq": 2,
+            # PySpark gives times in the zone of this process.
+            "occ_time": datetime.fromtimestamp(2.5, UTC).astimezone().replace(tzinfo=None),
+            "det_time": datetime.fromtimestamp(2.5, UTC).astimezone().replace(tzinfo=None),
+            "constituents": [1, 2],
+            "I": 7,
+            "asked": 2,
+        }
+        every = found.events.orderBy("event").collect()
+        assert [(row.event, row.seq) for row in every] == [("Complete", 2), ("Next", 2), ("Soon", 2)]
+        assert every[0]["values"].Complete.asked == 2
+        assert every[0]["values"].Soon is None
+        assert [(row.place, row.event) for row in found.rejected.collect()] == [("events:2", "Ordr")]
+        versions = found.versions.orderBy("seq").collect()
+        assert [(row.event, row.seq) for row in versions] == [("Order", 1), ("Perform", 2), ("Price", 3)]
+        assert versions[0]["values"].Order.Q == 2
+        assert versions[0]["values"].Price is None
+        with pytest.raises(KeyError, match="there are Complete, Next, Soon"):
+            found.of("Order")
+
+
+def test_a_program_without_complex_classes_finds_nothing(spark: SparkSession) -> None:
+    of = compile(CLASSES)
+    with detect(of, spark.createDataFrame(pa.table({"event": ["Noise"], "det_time": [1]}))) as found:
+        assert found.events.collect() == []
+        assert found.versions.count() == 1
+        assert collect(found).occurrences == ()
+
+
+def test_a_run_gives_what_the_run_in_process_gives(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    texts = [json.dumps(row, default=str) for row in events(seed=12, count=300)]
+    texts[5:5] = ["{", '{"event": "Order", "I": "seven", "det_time": 1767225600.0}', "[]"]
+    path.write_text("\n".join(texts), "utf-8")
+    of = program("built")
+    wanted = in_process(of, read_events(str(path)))
+    assert len(wanted[1]) > 3
+    assert shown(run(of, str(path), read_events(str(path)), partitions=2), of) == wanted
+    until_us = 1767225600 * SECOND + 40 * SECOND
+    until = in_process(of, read_events(str(path)), until_us)
+    assert 0 < len(until[0]) < len(wanted[0])
+    assert shown(run(of, str(path), read_events(str(path)), until_us=until_us), of) == until
+
+
+def test_a_run_over_no_events_finds_nothing(spark: SparkSession) -> None:
+    found = run(program("over"), "-", [])
+    assert (len(found.versions), found.absorbed, len(found.rejected)) == (0, 0, 0)
+    assert [len(occurrences) for occurrences in found.occurrences] == [0, 0, 0]
+
+
+def _too_many(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        raise TooManyTuples
+    yield from ()
+
+
+def test_what_the_kernel_refuses_in_a_task_is_said_of_the_class(spark: SparkSession) -> None:
+    of = program("over")
+    with detect(of, spark.createDataFrame(pa.table({"event": ["Noise"], "det_time": [1]}))) as found:
+        refusing = found.accepted.mapInArrow(_too_many, found.found["near"].schema)
+        with pytest.raises(NotOnSpark, match="does not run so many open tuples yet, as `Near` needs it to"):
+            collect(replace(found, found={**found.found, "near": refusing}))
+
+
+# ---- sessions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_is_there_is_taken(spark: SparkSession) -> None:
+    assert sessions.session("local[7]") is spark
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_where_there_is_no_java_it_says_what_to_get(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoSpark, match="needs Java, and there is none") as caught:
+        require_java()
+    assert "install Java 17" in caught.value.help
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n", "utf-8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(NoSpark, match="does not start"):
+        require_java()
+    java.chmod(0o755)
+    with pytest.raises(NoSpark, match=r"Java 17 or later, and `.*` is Java 8"):
+        require_java()
+
+
+_ON_A_CLUSTER = """
+import shutil
+from pathlib import Path
+import pyarrow as pa
+import pyspark
+from augury.local.output import lines
+from augury.spark.detect import detect
+from augury.spark.run import collect
+from augury.spark.session import session
+from tests.spark.programs import events, program
+
+spark, of = session("local-cluster[2,1,1024]"), program("over")
+with detect(of, spark.createDataFrame(pa.Table.from_pylist(events(11, 100))), partitions=2) as detected:
+    found = collect(detected)
+name = spark.sparkContext.applicationId
+spark.stop()
+# Workers leave a folder below Spark's own, and no setting moves it.
+shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
+print(*lines(found.versions, found.occurrences, 1000000), sep="\\n")
+"""
+
+
+def test_workers_in_processes_of_their_own_find_the_same() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_A_CLUSTER],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+        env=environment,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    of = program("over")
+    assert done.stdout.splitlines() == in_process(of, tables_of(pa.Table.from_pylist(events(11, 100))))[0]

@@ -1,0 +1,205 @@
+"""What runs in the workers, without a JVM: tasks given batches by hand find what the engine in process finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from augury import types as t
+from augury.algebra.program import Program
+from augury.api import compile
+from augury.event import EventClass, key_of
+from augury.history.raw import Broken, RawRows, RawTable
+from augury.kernels.batch import ASSERT
+from augury.kernels.columns import arrow_type
+from augury.local.engine import detect
+from augury.local.kernel import match_kernel
+from augury.local.output import lines
+from augury.local.sources import tables_of
+from augury.spark.layout import OCCURRENCE_COLUMNS, VERSION, occurrences_of, spark_type, value_name
+from augury.spark.plan import NotOnSpark, Stage, explain_plan, refused, stages_of
+from augury.spark.tasks import Accept, Detect, Pack, pack, packed_row, unpack
+from tests.spark.programs import CLASSES, PROGRAMS, events, program
+
+SECOND = 1_000_000
+
+
+def schema_of(event_class: EventClass) -> pa.Schema:
+    kinds = [pa.int64()] * 4 + [pa.list_(pa.int64())]
+    values = [(value_name(0, i), arrow_type(a.type)) for i, a in enumerate(event_class.attributes)]
+    return pa.schema([*zip(OCCURRENCE_COLUMNS, kinds, strict=True), *values])
+
+
+def as_rows(stage: Stage, code: int, found: pa.Table) -> pa.Table:
+    names = {value_name(0, i): value_name(c, i) for c, i in stage.columns if c == code}
+    table = found.select([*OCCURRENCE_COLUMNS, *names]).rename_columns([*OCCURRENCE_COLUMNS, *names.values()])
+    constants = {"code": pa.array([code] * len(found), pa.int16()), "kind": pa.array([ASSERT] * len(found), pa.int8())}
+    for name, column in constants.items():
+        table = table.append_column(name, column)
+    return table
+
+
+def history(stage: Stage, accepted: pa.Table, found: dict[str, pa.Table]) -> pa.Table:
+    own = [code for code in stage.sent if stage.classes[code] not in stage.reads_complex]
+    there = pc.and_(pc.is_in(accepted["code"], pa.array(own, pa.int16())), pc.equal(accepted["kind"], ASSERT))
+    names = ["code", "kind", "seq", "occ_time", "det_time", *(n for n, _ in stage.further())]
+    names += [value_name(code, i) for code, i in stage.columns if code in own]
+    table = accepted.filter(there).select(names)
+    others = [as_rows(stage, c, found[key_of(stage.classes[c].name)]) for c in stage.sent if c not in own]
+    table = pa.concat_tables([table, *others], promote_options="default")
+    if others:
+        at = table.column_names.index("rank")
+        table = table.set_column(at, "rank", table["rank"].fill_null(0))
+    return table
+
+
+def shares(stage: Stage, table: pa.Table, parts: int) -> list[pa.Table]:
+    keys = zip(*(table[name].to_pylist() for name in stage.key_names), strict=True) if stage.keys else [()] * len(table)
+    owners = pa.array([hash(tuple(map(str, key))) % parts for key in keys], pa.int64())
+    return [table.filter(pc.equal(owners, part)) for part in range(parts)]
+
+
+def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> list[str]:
+    """The lines of a program, each keyed class cut into parts by its keys."""
+    stages = stages_of(of)
+    packed = [packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))]
+    accepted = pa.Table.from_batches(Accept(of, stages, None)(iter(packed)))
+    accepted = accepted.filter(pc.equal(accepted["what"], VERSION))
+    found: dict[str, pa.Table] = {}
+    for stage in stages:
+        task, name = Detect(stage, of.settings.chronon_us), key_of(stage.plan.event_class.name)
+        batches = [
+            batch
+            for share in shares(stage, history(stage, accepted, found), parts if stage.keys else 1)
+            for batch in task(iter(share.to_batches()))
+        ]
+        found[name] = pa.Table.from_batches(batches, schema_of(stage.plan.event_class))
+    plain = detect(of, tables_of(rows), match_kernel)
+    occurrences = [occurrences_of(found[key_of(o.event_class.name)], o.event_class) for o in plain.occurrences]
+    return list(lines(plain.versions, occurrences, of.settings.chronon_us))
+
+
+def in_process(of: Program, rows: list[dict[str, Any]]) -> list[str]:
+    found = detect(of, tables_of(rows), match_kernel)
+    return list(lines(found.versions, found.occurrences, of.settings.chronon_us))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_however_keys_are_cut_the_same_is_found(name: str) -> None:
+    of = program(name)
+    found: set[str] = set()
+    for seed, parts in ((1, 1), (2, 2), (3, 5), (4, 3), (5, 2)):
+        rows = events(seed, 150)
+        wanted = in_process(of, rows)
+        assert by_hand(of, rows, parts) == wanted
+        found |= {line.split(",")[0] for line in wanted}
+    assert len(found) == len(stages_of(of)), "every class finds something"
+
+
+def test_a_cut_that_tears_a_key_apart_is_noticed() -> None:
+    """The law above can fail: with the rows of a key in two tasks it does."""
+    of, rows = program("keyed"), events(1, 150)
+    stages = stages_of(of)
+    accepted = pa.Table.from_batches(Accept(of, stages, None)(accepted_batches(rows)))
+    accepted = accepted.filter(pc.equal(accepted["what"], VERSION))
+    table = history(stages[0], accepted, {})
+    whole = sum(batch.num_rows for batch in Detect(stages[0], SECOND)(iter(table.to_batches())))
+    halves = [table.slice(0, len(table) // 2), table.slice(len(table) // 2)]
+    torn = sum(batch.num_rows for half in halves for batch in Detect(stages[0], SECOND)(iter(half.to_batches())))
+    assert torn < whole
+
+
+def accepted_batches(rows: list[dict[str, Any]]) -> Any:
+    return iter([packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))])
+
+
+def test_raw_events_are_the_same_after_a_journey() -> None:
+    rows = RawRows("e.jsonl", [{"event": "A", "x": 1}, Broken("it is not JSON", "{")], [1, 2], None, ["a", "{"])
+    assert unpack(pack(rows)) == rows
+    table = RawTable("e.csv", pa.table({"x": ["1", None, "3"]}).slice(1), [2, 3], "A", text=True)
+    again = unpack(pack(table))
+    assert isinstance(again, RawTable)
+    assert again.table.equals(table.table)
+    assert (again.source, again.numbers, again.event_class, again.text) == ("e.csv", [2, 3], "A", True)
+
+
+def test_rows_of_data_frames_are_numbered_in_the_order_of_their_partitions() -> None:
+    of = compile("CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID (x) LIFESPAN (1d);")
+    batches = [pa.RecordBatch.from_pylist([{"x": x, "det_time": 5}]) for x in (1, 2, None, 1)]
+    (first, second), (third, fourth) = (list(Pack(0, "A", "A")(iter(some))) for some in (batches[:2], batches[2:]))
+    third, fourth = (row.set_column(1, "part", pa.array([1], pa.int32())) for row in (third, fourth))
+    table = pa.Table.from_batches(Accept(of, (), None)(iter([fourth, second, third, first])))
+    assert table.filter(pc.equal(table["what"], VERSION))["v0_0"].to_pylist() == [1, 2]
+    # The fourth is one that came before: absorbed, and not refused as a change.
+    assert [(row["what"], row["place"], row["seq"]) for row in table.to_pylist()[2:]] == [(1, "A:3", 1), (2, None, 1)]
+
+
+def test_the_plan_says_what_is_sent_where_and_why() -> None:
+    assert explain_plan(program("over")) == (
+        "accept Order, Perform, Price, Shift, Badge, Noise: one partition, because versions are numbered in one order\n"
+        "Near: keyed by I, one shuffle\n"
+        "  reads Order, Perform, with positions; columns Order.I, Perform.I\n"
+        "Pair: one partition, because no variable joins its events, and there is no PARTITION BY\n"
+        "  reads Order, Perform, with positions; columns none\n"
+        "Constant: one partition, because no variable joins its events, and there is no PARTITION BY\n"
+        "  reads Order, Shift; columns Order.I, Shift.I, Shift.sym, Shift.since, Shift.day"
+    )
+
+
+def stage_of(statement: str) -> Stage:
+    (stage,) = stages_of(compile(CLASSES + f"CREATE COMPLEX EVENT CLASS C (I INT) ID () AS MATCH {statement};"))
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("prior(Order, Perform)", "no variable joins its events, and there is no PARTITION BY"),
+        ("!happened(Order(I, _)) /+ Perform(I, _)", "events of other values of `I` matter to it"),
+        ("prior(Order(I, _)[Q > PREV(Q)], Perform(I, _))", "PREV looks at events of other values"),
+        ("prior(Order(I, _), Noise, Perform(I, _))", "not every event that it reads names one value of `I`"),
+        ("prior(Order(I, X), Order(X, I))", "not every event that it reads names one value of `I`, `X`"),
+    ],
+)
+def test_what_cannot_be_cut_runs_in_one_partition(statement: str, reason: str) -> None:
+    stage = stage_of(statement)
+    assert (stage.keys, stage.reason) == ((), reason)
+
+
+def test_keys_are_of_one_type_in_all_classes() -> None:
+    (key,) = stage_of("prior(Order(I, _), Perform(I, _))").keys
+    assert (key.name, key.type, key.places) == ("I", t.BIGINT, ((0, "I"), (1, "I")))
+    keys = stage_of("prior(Shift, Badge) PARTITION BY sym, I").keys
+    assert [(key.name, key.type) for key in keys] == [("sym", t.String(10)), ("I", t.INT)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE Order > Perform;", "COMPOSITE"),
+        ("CREATE COMPLEX EVENT CLASS C (I INT) ID (I) AS SELECT I FROM Order OCCURRING AT occTime;", "SELECT"),
+        ("CREATE CLOCK EVENT CLASS C EVERY 5m;", "clock schedules"),
+        ("CREATE COMPLEX EVENT CLASS C () ID () AS MATCH Order ORDER BY OCCURRENCE;", "ORDER BY OCCURRENCE"),
+    ],
+)
+def test_what_does_not_run_is_refused_with_its_place(statement: str, what: str) -> None:
+    with pytest.raises(NotOnSpark, match=f"does not run {what} yet, as `C` needs it to") as caught:
+        stages_of(compile(CLASSES + statement))
+    assert [diagnostic.code for diagnostic in caught.value.diagnostics] == ["E313"]
+
+
+def test_errors_of_the_kernel_are_known_by_name() -> None:
+    event_class = program("over").classes[0].event_class
+    assert isinstance(refused(event_class, "TooManyTuples"), NotOnSpark)
+    assert refused(event_class, "ZeroDivisionError") is None
+
+
+def test_every_type_is_stored_by_spark() -> None:
+    kinds: Sequence[t.Type] = (t.BOOLEAN, t.INT, t.BIGINT, t.DOUBLE, t.Decimal(5, 2), t.STRING, t.TIMESTAMP, t.DATE)
+    simple = [spark_type(kind).simpleString() for kind in (*kinds, t.DURATION, t.NULL)]
+    wanted = ["boolean", "int", "bigint", "double", "decimal(5,2)", "string", "timestamp", "date"]
+    assert simple == [*wanted, "interval day to second", "void"]
