@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from augury import limits
-from augury.algebra.expression import Choice, MatchPlan
+from augury.algebra import scalar as s
+from augury.algebra.expression import Aggregate, Choice, Expression, Feed, MatchPlan, Primitive, Some, walk
+from augury.algebra.operators import Operator
 from augury.api import compile
 from augury.automata.build import VariableUnderNegation
 from augury.automata.runs import TooManyRuns
@@ -20,6 +22,7 @@ from augury.kernels.match.detector import PrefixOfValues
 from augury.kernels.match.saved import UnfitState, loaded, saved
 from augury.kernels.match.state import MatchState
 from augury.kernels.reference import Event, Occurrence, detect
+from augury.types import BIGINT, INT
 from tests.match.columns import CLASSES, batch, detected, expected, found_class
 from tests.match.generate import SECOND, Wanted, pair, plan
 from tests.match.test_reference import CASES, Case, events_of, lifespans_of, plan_of
@@ -55,10 +58,39 @@ def random_case(seed: int, wanted: Wanted) -> tuple[MatchPlan, tuple[Event, ...]
     match = plan(
         expression,
         random.choice(list(Choice)),
+        where=random_where(random, expression),
         within_us=random.choice([None, None, 2 * SECOND]),
         partition_by=random.choice([(), (), ("k",)]),
     )
+    match = replace(match, feeds=(*match.feeds, *random_feeds(random, expression)))
     return match, events, [random.randrange(len(events) + 1) for _ in range(random.choice([0, 1, 2]))]
+
+
+V = s.Field("K", "v", INT)
+"""An attribute of the latest K among the constituents."""
+
+
+def random_where(random: Random, expression: Expression) -> s.Scalar | None:
+    """A comparison of a variable or of a constituent's attribute, now and then."""
+    operands = [s.Field("", v.name, v.type) for v in (expression.variables if isinstance(expression, Some) else ())]
+    operands += [V] if names_k(expression) else []
+    if not operands or random.random() < 0.6:
+        return None
+    found = s.apply(random.choice((Operator.GE, Operator.NE)), (random.choice(operands), s.Constant(1, INT)))
+    assert isinstance(found, s.Apply)
+    return found
+
+
+def random_feeds(random: Random, expression: Expression) -> tuple[Feed, ...]:
+    """An attribute of a constituent, or aggregates over all tuples."""
+    if not names_k(expression):
+        return ()
+    count, most = Aggregate("COUNT", None, BIGINT), Aggregate(random.choice(("MAX", "MIN", "SUM", "COUNT")), V, BIGINT)
+    return random.choice([(), (), (Feed("last", V),), (Feed("n", count), Feed("m", most))])
+
+
+def names_k(expression: Expression) -> bool:
+    return any(isinstance(node, Primitive) and node.event_class == "K" for node in walk(expression))
 
 
 def agree(seeds: range, wanted: Wanted) -> int:
@@ -66,12 +98,14 @@ def agree(seeds: range, wanted: Wanted) -> int:
     compared = 0
     for seed in seeds:
         match, events, cuts = random_case(seed, wanted)
+        lifespan_us = None if seed % 3 else 2 * SECOND
+        lifespans = {} if lifespan_us is None else {c.name: lifespan_us for c in CLASSES}
         try:
-            found = detected(match, events, cuts)
+            found = detected(match, events, cuts, tuple(replace(c, lifespan_us=lifespan_us) for c in CLASSES))
         except UNSUPPORTED:
             continue
         compared += 1
-        assert found == detect(match, events), (seed, cuts, match)
+        assert found == detect(match, events, lifespans), (seed, cuts, match)
     return compared
 
 

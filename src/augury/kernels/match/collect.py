@@ -167,7 +167,7 @@ def collect(
     if plan.choice is Choice.ALL and not aggregated:
         chosen = kept.only(_one_per_values(kept))
     else:
-        chosen = kept.only(_one_per_event(kept, plan.choice is not Choice.EARLIEST))
+        chosen = kept.only(_one_per_event(kept, aggregated or plan.choice is not Choice.EARLIEST))
     columns_out = []
     for attribute in event_class.attributes:
         feed = next((f for f in plan.feeds if key_of(f.attribute) == key_of(attribute.name)), None)
