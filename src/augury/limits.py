@@ -78,3 +78,6 @@ RUN_CHOICES_MAX: Final = 10_000
 
 GROWTH_STATES_MAX: Final = 500
 """States of the runs of an expression that `check` looks through for tuples without a bound: beyond, it warns."""
+
+ROWS_JOINED_MAX: Final = 4_000_000
+"""Rows of streams that are looked at together where events touch every stream: they multiply, and memory is finite."""

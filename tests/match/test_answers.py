@@ -294,7 +294,7 @@ def codes(text: str) -> list[str]:
 
 def test_clauses_keep_classes_apart() -> None:
     base = "prior(Login, Fail)"
-    others = ["OVER (Login, Fail)", "PARTITION BY card", "WITHIN 1h", "WHERE Login.n > 3", "COLLECT ALL"]
+    others = ["OVER (Login, Fail)", "PARTITION BY card", "WITHIN 1h", "WHERE Login.n > 3", "WITHIN 1h COLLECT ALL"]
     assert codes(program(base, *(f"{base} {clause}" for clause in others))) == []
     for clause in others:
         assert codes(program(f"{base} {clause}", f"{base} {clause}")) == ["W307"]

@@ -5,6 +5,7 @@ In and out of every kernel; it knows no operator, no file and no clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,3 +70,17 @@ class Occurrences:
     def __len__(self) -> int:
         """How many there are."""
         return len(self.seq)
+
+
+def joined(parts: Sequence[Occurrences]) -> Occurrences:
+    """The occurrences of parts of a history that follow each other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Occurrences(
+        parts[0].event_class,
+        np.concatenate([part.seq for part in parts]),
+        np.concatenate([part.occ_time for part in parts]),
+        np.concatenate([part.det_time for part in parts]),
+        pa.concat_tables([part.values for part in parts]),
+        pa.concat_arrays([part.constituents for part in parts]),
+    )

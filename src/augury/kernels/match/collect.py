@@ -26,7 +26,7 @@ from augury.kernels.columns.column import Column
 from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import stored, taken
 from augury.kernels.match.state import Events, MatchState
-from augury.kernels.match.walk import best_of_each, unrolled
+from augury.kernels.match.walk import alike_best, best_of_each, unrolled
 
 Shorts = npt.NDArray[np.int32]
 
@@ -227,16 +227,18 @@ def _one_per_event(tuples: Tuples, recent: bool) -> Integers:
     best: Integers = best_of_each(found.event, found.head, recent, chains.ref, chains.prev, chains.length)
     if len(best) == len(found) or not tuples.detector.variables:
         return best
-    chosen = []
-    ends = np.searchsorted(found.event, found.event[best], side="right")
-    begins = np.searchsorted(found.event, found.event[best], side="left")
-    for place, begin, end in zip(best.tolist(), begins.tolist(), ends.tolist(), strict=True):
-        if end - begin > 1:
-            keys = _keys(tuples.only(np.arange(begin, end)))
-            alike = [i for i, key in enumerate(keys) if key[0] == keys[place - begin][0]]
-            place = begin + min(alike, key=lambda i: keys[i][1:])
-        chosen.append(place)
-    return np.array(chosen, np.int64)
+    # Nearly always one tuple is the best; only where several have its events do values decide.
+    alike = np.flatnonzero(alike_best(found.event, found.head, best, chains.ref, chains.prev))
+    tied = alike[np.isin(found.event[alike], found.event[alike][1:][np.diff(found.event[alike]) == 0])]
+    keys = _keys(tuples.only(tied))
+    least: dict[int, tuple[Any, int]] = {}
+    for place, event, key in zip(tied.tolist(), found.event[tied].tolist(), keys, strict=True):
+        if event not in least or key[1:] < least[event][0]:
+            least[event] = (key[1:], place)
+    if least:
+        at = np.searchsorted(found.event[best], np.array(list(least), np.int64))
+        best[at] = [place for _, place in least.values()]
+    return best
 
 
 def _one_per_values(tuples: Tuples) -> Integers:

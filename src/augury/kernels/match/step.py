@@ -16,14 +16,14 @@ from augury import limits
 from augury.algebra.expression import Choice
 from augury.automata.alphabet import is_found, number_of
 from augury.event import EventClass
-from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.batch import Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
 from augury.kernels.match.leaves import Rows, Tail, history_rows, looks_back, true_rows
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
-from augury.kernels.match.streams import Touched, groups_of, touched
+from augury.kernels.match.streams import Touched, groups_of, is_simple, touched
 from augury.kernels.match.walk import gathered, group, ranks, walk_automaton
 
 
@@ -43,10 +43,36 @@ def step(
     partition), from 1, where the batch is only the part of it that has certain keys; left out, the batch is all.
     `shared` is one value for all the expressions that read this batch, and for nothing else.
     """
-    found = _found(detector, state, batch, chronon_us, position, shared or Shared())[0]
+    if position is not None or is_simple(detector, groups_of(detector, batch.classes)):
+        return state, _stepped(detector, state, batch, event_class, chronon_us, position, shared or Shared())
+    # Rows that touch every stream multiply with the streams, so they are read in parts.
+    found: list[Occurrences] = []
+    begin = 0
+    while begin < len(batch) or not found:
+        end = begin + max(_ROWS_AT_LEAST, limits.ROWS_JOINED_MAX // (len(state.streams) + 1))
+        while end < len(batch) and batch.seq[end] == batch.seq[end - 1]:
+            end += 1  # what has one `seq` is ordered together
+        found.append(_stepped(detector, state, batch.part(begin, end), event_class, chronon_us, None, Shared()))
+        begin = end
+    return state, joined(found)
+
+
+_ROWS_AT_LEAST = 256
+
+
+def _stepped(
+    detector: Detector,
+    state: MatchState,
+    batch: Batch,
+    event_class: EventClass,
+    chronon_us: int,
+    position: Integers | None,
+    shared: Shared,
+) -> Occurrences:
+    found = _found(detector, state, batch, chronon_us, position, shared)[0]
     occurrences = collect(detector, state, found, batch.classes, event_class)
     compacted(state)
-    return state, occurrences
+    return occurrences
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +97,7 @@ def _found(
     inner = zip(detector.inner, state.inner, strict=True)
     apart = [_places(*one, batch, chronon_us, position, shared) for one in inner]
     positions = _positions(state, rows, position)
-    groups = groups_of(detector, rows)
+    groups = groups_of(detector, batch.classes)
     leaves = detector.alphabet.leaves
     true = [apart[number_of(leaf)] if is_found(leaf) else true_rows(leaf, rows, state.tails) for leaf in leaves]
     touch = touched(detector, rows, groups, true, state.streams)

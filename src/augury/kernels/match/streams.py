@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from augury import limits
 from augury.algebra.expression import Variable
 from augury.automata.alphabet import is_found
+from augury.event import EventClass
 from augury.kernels.batch import Integers
 from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import Coded, Rows, code_of, coded_values, keyed_places
@@ -85,12 +86,12 @@ class Group:
         return tuple(name for name, _ in self.places)
 
 
-def groups_of(detector: Detector, rows: Rows) -> list[Group]:
+def groups_of(detector: Detector, classes: Sequence[EventClass]) -> list[Group]:
     """The groups of an expression."""
     found: dict[tuple[int, tuple[tuple[str, tuple[int, ...]], ...]], list[int]] = {}
     for number, leaf in enumerate(detector.alphabet.leaves):
         places = keyed_places(leaf, detector.keyed)
-        code = OF_ANY_CLASS if is_found(leaf) else code_of(rows.batch.classes, leaf.event_class)
+        code = OF_ANY_CLASS if is_found(leaf) else code_of(classes, leaf.event_class)
         key = (code, tuple(sorted((name, tuple(at)) for name, at in places.items())))
         found.setdefault(key, []).append(number)
     return [Group(code, places, tuple(numbers)) for (code, places), numbers in found.items()]

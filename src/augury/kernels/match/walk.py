@@ -342,3 +342,18 @@ def gathered(order: Any, row: Any, symbol: Any, position: Any, base: int, offset
         if gaps:
             positions[i] = position[r] if position.size > 0 else base + r + 1
     return symbols, positions, events
+
+
+@compiled(types.boolean[::1](_I8, _I4, _I8, _I8, _I4))
+def alike_best(event: Any, head: Any, best: Any, ref: Any, prev: Any) -> Any:
+    """Which tuples, sorted by event, have the same events as the best of their event; `best` has a place for each."""
+    found = np.zeros(event.size, np.bool_)
+    which = 0
+    for i in range(event.size):
+        if event[i] != event[best[which]]:
+            which += 1
+        a, b = head[i], head[best[which]]
+        while a != b and a != 0 and b != 0 and ref[a] == ref[b]:
+            a, b = prev[a], prev[b]
+        found[i] = a == b
+    return found
