@@ -50,6 +50,23 @@ class Rows:
 
     def column(self, code: int, name: str, of: Integers) -> pa.Array:
         """An attribute, or a time, of some of them, all of one class."""
+        if len(of) == len(everyone := self.of_class(code)):
+            return self.shared.get(("column", self.over, code, name), lambda: self._column(code, name, everyone))
+        return self._column(code, name, of)
+
+    def places(self, of: Integers) -> Integers:
+        """Of some of them the place among all of their class."""
+
+        def numbered() -> Integers:
+            found = np.empty(len(self.index), np.int64)
+            for code in range(len(self.batch.classes)):
+                everyone = self.of_class(code)
+                found[everyone] = np.arange(len(everyone))
+            return found
+
+        return self.shared.get(("places", self.over), numbered)[of]
+
+    def _column(self, code: int, name: str, of: Integers) -> pa.Array:
         rows = self.index[of]
         if name in ("occ_time", "det_time"):
             values = self.batch.occ_time if name == "occ_time" else self.batch.det_time
@@ -193,7 +210,7 @@ def coded_values(rows: Rows, leaf: Primitive, place: int, variable: Variable, of
     )
     if len(of) == len(everyone):
         return whole
-    return Coded(whole.distinct, whole.index[np.searchsorted(everyone, of)])
+    return Coded(whole.distinct, whole.index[rows.places(of)])
 
 
 def value_column(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Integers) -> pa.Array:
