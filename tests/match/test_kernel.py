@@ -145,6 +145,18 @@ def test_a_state_goes_on_where_it_was_saved(seed: int) -> None:
     assert found == detect(match, events)
 
 
+def test_a_value_is_taken_from_its_own_place_beside_a_part_that_is_detected_by_itself() -> None:
+    found = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS K (k INT, v INT) ID () LIFESPAN (-1);\n"
+        "CREATE COMPLEX EVENT CLASS T (V INT) ID () AS MATCH !prior(K(I, 0), K(I, 1)) AND K(_, V);"
+    ).class_plan("T")
+    assert found is not None
+    assert isinstance(found.derivation, MatchPlan)
+    values = [(1, 0), (2, 1), (1, 2), (1, 1), (2, 0)]
+    events = [Event(i, "K", {"k": k, "v": v}, i * SECOND, i * SECOND) for i, (k, v) in enumerate(values, 1)]
+    assert [(o.seq, o.values["V"]) for o in detected(found.derivation, events)] == [(1, 0), (2, 1), (3, 2), (5, 0)]
+
+
 # ---- states --------------------------------------------------------------------------------------
 
 A, B, K = CLASSES[:3]

@@ -6,24 +6,12 @@ its history needs more room than the limits allow.
 
 from __future__ import annotations
 
-from typing import Final
-
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Program
-from augury.automata.build import VariableUnderNegation
-from augury.automata.runs import TooManyRuns
 from augury.diagnostics import Diagnostic, Mark
 from augury.kernels.batch import Batch, Occurrences
-from augury.kernels.match import PrefixOfValues, Shared, TooManyStreams, TooManyTuples, detector_of, initial_state, step
+from augury.kernels.match import REFUSALS, Shared, detector_of, initial_state, step
 from augury.local.engine import CannotRun
-
-_REASONS: Final[dict[type[Exception], str]] = {
-    VariableUnderNegation: "a variable in several places under one negation",
-    PrefixOfValues: "a prefix in which a variable may equal another value of the same attribute",
-    TooManyRuns: "so many events of a part that has a tuple for each",
-    TooManyTuples: "so many open tuples",
-    TooManyStreams: "so many combinations of values",
-}
 
 
 class MatchKernel:
@@ -45,8 +33,8 @@ class MatchKernel:
             state = initial_state(detector, history.classes)
             chronon_us = program.settings.chronon_us
             return step(detector, state, history, event_class, chronon_us, shared=self._shared)[1]
-        except tuple(_REASONS) as error:
-            message = f"this engine does not run {_REASONS[type(error)]} yet, as `{event_class.name}` needs it to"
+        except tuple(REFUSALS) as error:
+            message = f"this engine does not run {REFUSALS[type(error)]} yet, as `{event_class.name}` needs it to"
             helps = ("write the expression with fewer variables, or narrow it with WITHIN",)
             mark = Mark(event_class.span, "cannot be run")
             raise CannotRun((Diagnostic("E313", message, mark, helps=helps),)) from None

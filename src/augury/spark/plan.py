@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pyspark.sql import types as s
 
@@ -20,11 +19,9 @@ from augury.algebra.expression import Aggregate, Anything, MatchPlan, Primitive,
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.scalar import Field, Previous, Scalar, leaves
 from augury.algebra.select import SelectPlan
-from augury.automata.build import VariableUnderNegation
-from augury.automata.runs import TooManyRuns
 from augury.diagnostics import Diagnostic, Mark
 from augury.event import ClassKind, EventClass, key_of
-from augury.kernels.match import Detector, PrefixOfValues, TooManyStreams, TooManyTuples, detector_of
+from augury.kernels.match import REFUSALS, Detector, detector_of
 from augury.kernels.match.leaves import code_of, keyed_places, looks_back
 from augury.spark.layout import spark_type
 from augury.types import Type
@@ -40,19 +37,9 @@ class NotOnSpark(ValueError):
         self.diagnostics = (Diagnostic("E313", message, Mark(event_class.span, "cannot be run"), helps=helps),)
 
 
-_REFUSED: Final[dict[type[Exception], str]] = {
-    VariableUnderNegation: "a variable in several places under one negation",
-    PrefixOfValues: "a prefix in which a variable may equal another value of the same attribute",
-    TooManyRuns: "so many events of a part that has a tuple for each",
-    TooManyTuples: "so many open tuples",
-    TooManyStreams: "so many combinations of values",
-}
-"""What the kernel refuses: the first three when it is made, the others when it runs."""
-
-
 def refused(event_class: EventClass, name: str) -> NotOnSpark | None:
     """What to raise where the kernel has raised the error of that name; None for an error of another kind."""
-    what = next((text for kind, text in _REFUSED.items() if kind.__name__ == name), None)
+    what = next((text for kind, text in REFUSALS.items() if kind.__name__ == name), None)
     helps = "write the expression with fewer variables, or narrow it with WITHIN"
     return None if what is None else NotOnSpark(what, event_class, helps)
 
@@ -166,7 +153,7 @@ def _stage(program: Program, number: int) -> Stage:
     classes = (*subscribed(program), *(c for c in derived if key_of(c.name) in reads))
     try:
         detector = detector_of(match)
-    except tuple(_REFUSED) as error:
+    except tuple(REFUSALS) as error:
         raise refused(plan.event_class, type(error).__name__) or error from None
     keys, reason = _keys(detector, classes)
     sent = _sent(detector, classes, whole=any(c.kind is ClassKind.COMPLEX for c in classes))

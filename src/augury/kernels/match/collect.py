@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from augury import types as t
-from augury.algebra.expression import Aggregate, Choice, Primitive, Some, Variable, parts
+from augury.algebra.expression import Aggregate, Choice, Variable
 from augury.algebra.scalar import Field, Leaf, Scalar, leaves
 from augury.event import EventClass, key_of
 from augury.kernels.batch import Integers, Occurrences
@@ -119,13 +119,8 @@ class Tuples:
         return self.state.streams.values[which].values.take(pa.array(numbers, mask=~there))
 
     def _carried(self, variable: Variable, events: Integers) -> pa.Array:
-        expression = self.detector.plan.expression
-        part = parts(expression.operand if isinstance(expression, Some) else expression)[
-            self.detector.carried[variable.name]
-        ]
-        assert isinstance(part, Primitive)
-        place = next(i for i, b in enumerate(part.bindings) if isinstance(b, Variable) and b.name == variable.name)
-        code = next(i for i, c in enumerate(self.classes) if key_of(c.name) == key_of(part.event_class))
+        name, place = self.detector.carried[variable.name]
+        code = next(i for i, c in enumerate(self.classes) if key_of(c.name) == key_of(name))
         attribute = self.classes[code].attributes[place]
         values = self._attribute(code, attribute.name, events)
         if attribute.type == variable.type:

@@ -92,7 +92,8 @@ class Detector:
     alphabet: Alphabet
     variables: tuple[Variable, ...]
     keyed: tuple[Variable, ...]
-    carried: Mapping[str, int]
+    carried: Mapping[str, tuple[str, int]]
+    """Of each carried variable the class and the attribute, by number, that it takes its value from."""
     runs: Runs
     tables: Tables | None
     symbol_of: Mapping[frozenset[int], int]
@@ -121,7 +122,9 @@ class Detector:
         leaves = [(sorted(symbol.leaves), symbol.is_start) for symbol in self.alphabet.symbols]
         clauses = (plan.within_us, self.keeps_all, plan.choice.value, len(plan.partition_by), plan.over is None)
         inner = [detector.fingerprint() for detector in self.inner]
-        text = repr((moves, self.runs.initial, keyed, leaves, clauses, sorted(self.carried.values()), inner))
+        classes = [leaf.event_class for leaf in self.alphabet.leaves]
+        carried = sorted((classes.index(name), place) for name, place in self.carried.values())
+        text = repr((moves, self.runs.initial, keyed, leaves, clauses, carried, inner))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -142,14 +145,14 @@ def detector_of(plan: MatchPlan) -> Detector:
     inner = tuple(detector_of(replace(_PLACES_ONLY, expression=e, **_history(plan))) for e in apart)
     places = _places(whole)
     single = {v.name: places[v.name][0] for v in variables if len(places[v.name]) == 1}
-    carried = {name: place for name, place in single.items() if joins_only(whole, place)}
+    named = parts(whole)
+    carried = {name: _place_of(name, named[part]) for name, part in single.items() if joins_only(whole, part)}
     keyed = tuple(v for v in variables if v.name not in carried)
     body = _freed(whole, frozenset(carried))
     if keyed and any(isinstance(n, Apply) and n.operator is Op.PREFIX and may_be_equal(n) for n in walk(body)):
         raise PrefixOfValues
     alphabet = alphabet_of(body)
     bits = {v.name: 2 << i for i, v in enumerate(variables)}
-    named = parts(whole)
 
     def mark_of(part: int) -> int:
         node = named[part]
@@ -198,6 +201,13 @@ def _freed(expression: Expression, names: frozenset[str]) -> Expression:
             return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
         case Nth() | Equate() | Exists() | Some():
             return replace(expression, operand=_freed(expression.operand, names))
+
+
+def _place_of(name: str, part: Primitive | Place) -> tuple[str, int]:
+    """The class and attribute at which a variable stands in a part."""
+    assert isinstance(part, Primitive)
+    place = next(i for i, b in enumerate(part.bindings) if isinstance(b, Variable) and b.name == name)
+    return part.event_class, place
 
 
 def may_be_equal(prefix: Expression) -> bool:
