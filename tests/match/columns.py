@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from augury.algebra.expression import MatchPlan
@@ -45,15 +47,22 @@ def batch(history: Sequence[Event], classes: tuple[EventClass, ...] = CLASSES) -
     )
     return Batch(
         classes,
-        np.array([number[e.event_class] for e in history], np.int16),
-        np.array(places, np.int64),
-        np.array([e.seq for e in history], np.int64),
-        np.array([e.occ_time or 0 for e in history], np.int64),
-        np.array([e.det_time for e in history], np.int64),
-        np.array([WITHDRAW if e.occ_time is None else ASSERT for e in history], np.uint8),
+        column([number[e.event_class] for e in history], np.int16),
+        column(places, np.int64),
+        column([e.seq for e in history], np.int64),
+        column([e.occ_time or 0 for e in history], np.int64),
+        column([e.det_time for e in history], np.int64),
+        column([WITHDRAW if e.occ_time is None else ASSERT for e in history], np.uint8),
         tables,
         tuple(None for _ in classes),
     )
+
+
+def column(values: Sequence[int], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """Values that nobody may write, as those of a file are."""
+    found = np.array(values, kind)
+    found.flags.writeable = False
+    return found
 
 
 def detected(

@@ -386,3 +386,28 @@ def test_run_ends_quietly_when_nobody_reads_on(file: File) -> None:
         )
     assert done.returncode == 0
     assert done.stderr == "20 versions, 0 duplicates absorbed, 0 events rejected\n"
+
+
+def test_errors_of_expressions_are_counted_and_said(tmp_path: Path) -> None:
+    program = tmp_path / "p.bicepl"
+    program.write_text(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);\n"
+        "CREATE COMPLEX EVENT CLASS B (y DOUBLE) ID () AS MATCH A(X)[10 / x > 1] RETURN 1 / (X - 5) AS y;\n"
+        "CREATE COMPLEX EVENT CLASS C (y INT) ID () AS MATCH A(X) WHERE 10 / X > 1 RETURN X AS y;\n",
+        "utf-8",
+    )
+    events = tmp_path / "e.jsonl"
+    events.write_text(
+        "".join(f'{{"event": "A", "occ_time": {i}, "x": {x}}}\n' for i, x in enumerate((0, 5, 2))), "utf-8"
+    )
+    done = CliRunner().invoke(app, ["run", str(program), "--events", str(events)])
+    assert done.exit_code == 0
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(o["event"], o["seq"], o["y"]) for o in found] == [
+        ("B", 2, None),
+        ("C", 2, 5),
+        ("B", 3, pytest.approx(-1 / 3)),
+        ("C", 3, 2),
+    ]
+    assert "`B`: 2 errors in masks, WHERE or RETURN, taken for NULL" in done.stderr
+    assert "`C`: 1 error in masks, WHERE or RETURN, taken for NULL" in done.stderr

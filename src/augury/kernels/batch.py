@@ -57,7 +57,7 @@ class Occurrences:
     """The events of one complex class, by `seq`, key and constituents; a row each in all columns.
 
     `values` has a column per attribute of the class, as a Batch has; `constituents` are ascending lists of the `seq`
-    of subscribed versions.
+    of subscribed versions. `errors` is how often a mask, WHERE or RETURN was NULL because of an error.
     """
 
     event_class: EventClass
@@ -66,6 +66,7 @@ class Occurrences:
     det_time: Integers
     values: pa.Table
     constituents: pa.Array
+    errors: int = 0
 
     def __len__(self) -> int:
         """How many there are."""
@@ -83,4 +84,5 @@ def joined(parts: Sequence[Occurrences]) -> Occurrences:
         np.concatenate([part.det_time for part in parts]),
         pa.concat_tables([part.values for part in parts]),
         pa.concat_arrays([part.constituents for part in parts]),
+        sum(part.errors for part in parts),
     )

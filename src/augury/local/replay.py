@@ -55,7 +55,12 @@ class Replayed:
         first = islice(zip(rejected.place, rejected.reason, strict=True), _REJECTED_SHOWN_MAX)
         shown = [f"  {_printable(place)}: {_printable(reason)}" for place, reason in first]
         more = len(rejected) - len(shown)
-        return "\n".join([", ".join(counts), *shown, *([f"  … and {more:,} more"] if more else [])])
+        failed = [
+            f"`{found.event_class.name}`: {_count(found.errors, 'error')} in masks, WHERE or RETURN, taken for NULL"
+            for found in self.detected.occurrences
+            if found.errors
+        ]
+        return "\n".join([", ".join(counts), *shown, *([f"  … and {more:,} more"] if more else []), *failed])
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time."""

@@ -6,7 +6,7 @@ In: tuples by event, stream and chain. Out: occurrences in the order of the cont
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ from augury.algebra.expression import Aggregate, Choice, Variable
 from augury.algebra.scalar import Field, Leaf, Scalar, leaves
 from augury.event import EventClass, key_of
 from augury.kernels.batch import Integers, Occurrences
-from augury.kernels.columns import arrow_type, evaluate, holds
+from augury.kernels.columns import Evaluated, arrow_type, evaluate, holds
 from augury.kernels.columns.casts import convert
 from augury.kernels.columns.column import Column
 from augury.kernels.match.detector import Detector
@@ -127,13 +127,13 @@ class Tuples:
             return values
         return convert(Column(values), attribute.type, variable.type).values
 
-    def evaluated(self, scalar: Scalar) -> pa.Array:
+    def evaluated(self, scalar: Scalar) -> Evaluated:
         """A scalar over variables and constituents; NULL where it is in error."""
         columns: dict[Leaf, pa.Array] = {}
         for leaf in leaves(scalar):
             assert isinstance(leaf, Field)
             columns[leaf] = self.column(leaf)
-        return evaluate(scalar, columns, None, len(self)).values
+        return evaluate(scalar, columns, None, len(self))
 
     def only(self, places: Integers) -> Tuples:
         """Some of the tuples."""
@@ -151,9 +151,11 @@ def collect(
     plan = detector.plan
     order = np.argsort(candidates.event, kind="stable")
     kept = Tuples(detector, state, classes, candidates.at(order))
+    errors = 0
     if plan.where is not None and len(kept):
-        columns: dict[Leaf, pa.Array] = {f: kept.column(f) for f in leaves(plan.where) if isinstance(f, Field)}
-        kept = kept.only(np.flatnonzero(holds(evaluate(plan.where, columns, None, len(kept)))))
+        where = kept.evaluated(plan.where)
+        errors += _count(where)
+        kept = kept.only(np.flatnonzero(holds(where)))
     if detector.keeps_all and (
         detector.repeats or detector.ambiguous or len(detector.keyed) or len(detector.variables)
     ):
@@ -166,23 +168,39 @@ def collect(
     columns_out = []
     for attribute in event_class.attributes:
         feed = next((f for f in plan.feeds if key_of(f.attribute) == key_of(attribute.name)), None)
-        columns_out.append(_fed(feed.value if feed else None, attribute.type, chosen, kept))
+        fed = _fed(feed.value if feed else None, attribute.type, chosen, kept)
+        errors += _count(fed)
+        columns_out.append(fed.values)
     names = [a.name for a in event_class.attributes]
-    return _ordered(event_class, chosen, pa.table(columns_out, names=names) if names else pa.table({}))
+    found = _ordered(event_class, chosen, pa.table(columns_out, names=names) if names else pa.table({}))
+    return replace(found, errors=errors)
 
 
-def _fed(value: Scalar | Aggregate | None, kind: t.Type, chosen: Tuples, kept: Tuples) -> pa.Array:
+def _count(evaluated: Evaluated) -> int:
+    return len(evaluated.errors) - int(evaluated.errors.null_count)
+
+
+def _fed(value: Scalar | Aggregate | None, kind: t.Type, chosen: Tuples, kept: Tuples) -> Evaluated:
     if value is None:
-        return pa.nulls(len(chosen), arrow_type(kind))
+        return _without_errors(pa.nulls(len(chosen), arrow_type(kind)))
     if isinstance(value, Aggregate):
-        return _stored_as(_aggregated(value, chosen, kept), value.type, kind)
+        return _stored_as(_without_errors(_aggregated(value, chosen, kept)), value.type, kind)
     return _stored_as(chosen.evaluated(value), value.type, kind)
 
 
-def _stored_as(values: pa.Array, source: t.Type, target: t.Type) -> pa.Array:
-    """Values in the type of the attribute; one that does not fit is NULL."""
-    values = stored(values, source)
-    return values if source == target else stored(convert(Column(values), source, target).values, target)
+def _without_errors(values: pa.Array) -> Evaluated:
+    return Evaluated(values, pa.nulls(len(values), pa.int8()))
+
+
+def _stored_as(evaluated: Evaluated, source: t.Type, target: t.Type) -> Evaluated:
+    """Values in the type of the attribute; one that does not fit is an error."""
+    values = stored(evaluated.values, source)
+    if source == target:
+        return Evaluated(values, evaluated.errors)
+    earlier = evaluated.errors.fill_null(0).to_numpy(zero_copy_only=False)
+    converted = convert(Column(values, earlier if earlier.any() else None), source, target)
+    errors = np.zeros(len(values), np.int8) if converted.errors is None else converted.errors
+    return Evaluated(stored(converted.values, target), pa.array(errors, mask=errors == 0))
 
 
 # ---- the choice among tuples ---------------------------------------------------------------------
@@ -239,7 +257,7 @@ def _one_per_event(tuples: Tuples, recent: bool) -> Integers:
 def _one_per_values(tuples: Tuples) -> Integers:
     """Of the tuples of an event with the same attribute values the most recent."""
     fed = [f.value for f in tuples.detector.plan.feeds]
-    feeds = [tuples.evaluated(v).to_pylist() for v in fed if v is not None and not isinstance(v, Aggregate)]
+    feeds = [tuples.evaluated(v).values.to_pylist() for v in fed if v is not None and not isinstance(v, Aggregate)]
     keys = _keys(tuples)
     best: dict[tuple[Any, ...], int] = {}
     for i, event in enumerate(tuples.candidates.event.tolist()):
@@ -264,7 +282,7 @@ def _aggregated(aggregate: Aggregate, chosen: Tuples, kept: Tuples) -> pa.Array:
     ends = np.searchsorted(event, chosen.candidates.event, side="right")
     if aggregate.operand is None:
         return pa.array(ends - begins)
-    values = kept.evaluated(aggregate.operand)
+    values = kept.evaluated(aggregate.operand).values
     if pa.types.is_timestamp(values.type) or pa.types.is_duration(values.type):
         plain = values.view(pa.int64()).to_pylist()
     else:

@@ -20,7 +20,7 @@ from augury.algebra.operators import Operator
 from augury.algebra.scalar import Apply, Constant, Field, Leaf, Previous, Scalar, apply, leaves
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT, Batch, Integers
-from augury.kernels.columns import arrow_type, evaluate, holds
+from augury.kernels.columns import Evaluated, arrow_type, evaluate, holds
 from augury.kernels.columns.casts import convert
 from augury.kernels.columns.column import Column
 from augury.kernels.match.shared import Shared
@@ -120,25 +120,41 @@ class Tail:
     partition: Integers
 
 
-def true_rows(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Integers:
-    """The rows of which a leaf is true, whatever its variables stand for."""
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The rows of which a leaf is true, whatever its variables stand for; and of how many its mask is in error."""
+
+    rows: Integers
+    errors: int
+
+
+def truth_of(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Truth:
+    """Where a leaf is true; worked out once for all expressions that have it, unless it looks back."""
     if looks_back([leaf.mask]):
-        return _true_rows(leaf, rows, tails)
+        return _truth(leaf, rows, tails)
     demanded = tuple(binding if isinstance(binding, Constant) else None for binding in leaf.bindings)
     return rows.shared.get(
-        ("true", rows.over, key_of(leaf.event_class), demanded, leaf.mask), lambda: _true_rows(leaf, rows, tails)
+        ("true", rows.over, key_of(leaf.event_class), demanded, leaf.mask), lambda: _truth(leaf, rows, tails)
     )
 
 
-def _true_rows(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Integers:
+def true_rows(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Integers:
+    """The rows of which a leaf is true."""
+    return truth_of(leaf, rows, tails).rows
+
+
+def _truth(leaf: Primitive, rows: Rows, tails: Mapping[int, Tail]) -> Truth:
     code = code_of(rows.batch.classes, leaf.event_class)
     of = rows.of_class(code)
     demands = [*_constants(leaf, rows.batch.classes[code]), *([leaf.mask] if leaf.mask is not None else [])]
+    errors = 0
     for demand in demands:
         if len(of) == 0:
             break
-        of = of[_holding(demand, rows, code, of, tails)]
-    return of
+        found = _evaluated(demand, rows, code, of, tails)
+        errors += len(found.errors) - found.errors.null_count
+        of = of[holds(found)]
+    return Truth(of, errors)
 
 
 def _constants(leaf: Primitive, event_class: EventClass) -> Iterator[Scalar]:
@@ -151,7 +167,7 @@ def _constants(leaf: Primitive, event_class: EventClass) -> Iterator[Scalar]:
             yield test
 
 
-def _holding(demand: Scalar, rows: Rows, code: int, of: Integers, tails: Mapping[int, Tail]) -> npt.NDArray[np.bool_]:
+def _evaluated(demand: Scalar, rows: Rows, code: int, of: Integers, tails: Mapping[int, Tail]) -> Evaluated:
     columns: dict[Leaf, pa.Array] = {}
     for leaf in leaves(demand):
         if isinstance(leaf, Previous):
@@ -160,7 +176,7 @@ def _holding(demand: Scalar, rows: Rows, code: int, of: Integers, tails: Mapping
             assert isinstance(leaf, Field), "a mask has no timing primitive"
             values = rows.column(code, leaf.name, of)
         columns[leaf] = stored(values, leaf.type)
-    return holds(evaluate(demand, columns, None, len(of)))
+    return evaluate(demand, columns, None, len(of))
 
 
 def stored(values: pa.Array, kind: t.Type) -> pa.Array:

@@ -6,7 +6,7 @@ A batch may hold any number of ticks and keys; how a history is cut into batches
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from augury.event import EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
-from augury.kernels.match.leaves import Rows, Tail, history_rows, looks_back, true_rows
+from augury.kernels.match.leaves import Rows, Tail, Truth, history_rows, looks_back, truth_of
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
@@ -69,10 +69,19 @@ def _stepped(
     position: Integers | None,
     shared: Shared,
 ) -> Occurrences:
-    found = _found(detector, state, batch, chronon_us, position, shared)[0]
-    occurrences = collect(detector, state, found, batch.classes, event_class)
+    found = _found(detector, state, batch, chronon_us, position, shared)
+    occurrences = collect(detector, state, found.candidates, batch.classes, event_class)
     compacted(state)
-    return occurrences
+    return replace(occurrences, errors=occurrences.errors + found.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Tuples, the number of the batch's first event in them, and how often a mask was in error."""
+
+    candidates: Candidates
+    offset: int
+    errors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +99,26 @@ def _found(
     chronon_us: int,
     position: Integers | None,
     shared: Shared,
-) -> tuple[Candidates, int]:
-    """The tuples with which the expression takes place, and the number of the batch's first event in them."""
+) -> _Found:
+    """The tuples with which the expression takes place."""
     rows = _rows(detector, state, batch, shared)
     # Parts that are set apart have the same history.
     inner = zip(detector.inner, state.inner, strict=True)
     apart = [_places(*one, batch, chronon_us, position, shared) for one in inner]
+    truths = [
+        apart[number_of(leaf)] if is_found(leaf) else truth_of(leaf, rows, state.tails)
+        for leaf in detector.alphabet.leaves
+    ]
     positions = _positions(state, rows, position)
     groups = groups_of(detector, batch.classes)
-    leaves = detector.alphabet.leaves
-    true = [apart[number_of(leaf)] if is_found(leaf) else true_rows(leaf, rows, state.tails) for leaf in leaves]
-    touch = touched(detector, rows, groups, true, state.streams)
+    touch = touched(detector, rows, groups, [truth.rows for truth in truths], state.streams)
     _remember_tails(detector, state, rows)
     offset = len(state.events)
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
     times = expiry(detector, state.events, lifespans_us, chronon_us)
-    return _walked(detector, state, touch, positions, offset, times), offset
+    candidates = _walked(detector, state, touch, positions, offset, times)
+    return _Found(candidates, offset, sum(truth.errors for truth in truths))
 
 
 def _positions(state: MatchState, rows: Rows, position: Integers | None) -> _Positions:
@@ -128,12 +140,12 @@ def _places(
     chronon_us: int,
     position: Integers | None,
     shared: Shared,
-) -> Integers:
+) -> Truth:
     """Of which rows of its history a part that is set apart is true."""
-    found, offset = _found(detector, state, batch, chronon_us, position, shared)
-    places = np.unique(found.event) - offset
+    found = _found(detector, state, batch, chronon_us, position, shared)
+    places = np.unique(found.candidates.event) - found.offset
     compacted(state)
-    return places
+    return Truth(places, found.errors)
 
 
 def _rows(detector: Detector, state: MatchState, batch: Batch, shared: Shared) -> Rows:

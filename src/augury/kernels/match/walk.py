@@ -19,6 +19,8 @@ QUIET = -1
 
 _I4 = types.int32[::1]
 _I8 = types.int64[::1]
+READ_ONLY: Any = types.Array(types.int64, 1, "C", readonly=True)
+"""A column of the batch, which may not be ours to write."""
 _I4_2 = types.int32[:, ::1]
 _B2 = types.boolean[:, ::1]
 
@@ -329,7 +331,7 @@ def best_of_each(event: Any, head: Any, recent: bool, ref: Any, prev: Any, lengt
     return found[:count]
 
 
-@compiled(types.Tuple((_I4, _I8, _I8))(_I8, _I8, _I4, _I8, types.int64, types.int64, types.boolean))
+@compiled(types.Tuple((_I4, _I8, _I8))(_I8, _I8, _I4, READ_ONLY, types.int64, types.int64, types.boolean))
 def gathered(order: Any, row: Any, symbol: Any, position: Any, base: int, offset: int, gaps: bool) -> Any:
     """Symbols, positions and events in the order of streams; positions, where they matter, count on from a base."""
     symbols = np.empty(order.size, np.int32)

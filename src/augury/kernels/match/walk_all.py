@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from augury.kernels.match.walk import FINAL, NONE, compiled, grown, is_better
+from augury.kernels.match.walk import FINAL, NONE, READ_ONLY, compiled, grown, is_better
 
 _I4 = types.int32[::1]
 _I8 = types.int64[::1]
@@ -39,7 +39,15 @@ _ALL: Any = types.Tuple((_I8, _I4, _I4, _I4, types.int64, *_RUNS, types.int64, _
     *(_I4, _I8, _I4),  # state of each stream: set of states, last position, first run
     *(_I4_2, _B2, _I4, _I4, _I4, types.int64),  # delta, quiet, moves, symbols
     *(types.int64, types.int64, types.int64, types.boolean),  # OTHER
-    *(_I8, _I8, _I8, types.int64, types.int64, types.boolean, types.int64),  # times, WITHIN, what is kept, limit
+    *(
+        READ_ONLY,
+        READ_ONLY,
+        READ_ONLY,
+        types.int64,
+        types.int64,
+        types.boolean,
+        types.int64,
+    ),  # times, WITHIN, what is kept, limit
     *(_I8, _I4, _I4, _I4, types.int64),  # nodes
     *(*_RUNS, types.int64),  # runs
 )
