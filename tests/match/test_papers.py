@@ -1,4 +1,4 @@
-"""Every program of the Ode paper, and the examples, from raw events to lines: with the kernel and with the reference."""
+"""Every program of the Ode paper, and the examples, from raw events to lines: the kernel against the reference."""
 
 from __future__ import annotations
 
