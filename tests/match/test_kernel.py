@@ -120,7 +120,8 @@ def test_columns_agree_with_the_reference(start: int) -> None:
 def test_columns_agree_with_the_reference_on_many() -> None:
     cases = int(os.environ.get("AUGURY_SOAK_CASES", "1000000")) // 10
     for start in range(4_000, 4_000 + cases, CHUNK):
-        agree(range(start, start + CHUNK), Wanted(depth=3 + start // CHUNK % 2))
+        # Deeper ones have more tuples than the reference can list in a lifetime.
+        agree(range(start, start + CHUNK), Wanted(depth=3, attributes=start // CHUNK % 2 == 0))
 
 
 def supported_case(seed: int, wanted: Wanted) -> tuple[MatchPlan, tuple[Event, ...], list[int], Detector]:
