@@ -27,7 +27,7 @@ from tests.match.columns import CLASSES, batch, detected, expected, found_class
 from tests.match.generate import SECOND, Wanted, pair, plan
 from tests.match.test_reference import CASES, Case, events_of, lifespans_of, plan_of
 
-UNSUPPORTED = (VariableUnderNegation, TooManyRuns, PrefixOfValues)
+UNSUPPORTED = (VariableUnderNegation, TooManyRuns, PrefixOfValues, TooManyTuples)
 CHUNK = 500
 
 

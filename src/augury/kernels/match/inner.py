@@ -22,7 +22,7 @@ from augury.algebra.expression import (
     Variable,
     walk,
 )
-from augury.automata.alphabet import found_leaf
+from augury.automata.alphabet import found_leaf, names_start
 from augury.automata.build import VariableUnderNegation, without_inner_variables
 
 Op = MatchOperator
@@ -65,7 +65,9 @@ def set_apart(expression: Expression) -> tuple[Expression, tuple[Some, ...]]:
 
 
 def _is_closed(some: Some) -> bool:
-    """Whether nothing inside is bound outside."""
+    """Whether nothing inside is bound outside, nor tells an EXISTS outside that it ranges over the start."""
+    if names_start(some):
+        return False
     bound = {v.name for node in walk(some) if isinstance(node, Some) for v in node.variables}
     events = {node.variable for node in walk(some) if isinstance(node, Exists)}
     for node in walk(some):
