@@ -10,12 +10,17 @@ import pytest
 
 from augury.algebra.dump import dump_program
 from augury.api import check
+from augury.explain import explain_program
 from augury.language.dump import dump_syntax
 
 ROOT = Path(__file__).parents[2]
 STAGES = Path(__file__).parent / "stages"
 PROGRAMS = sorted(p for p in (ROOT / "examples").rglob("*.bicepl") if p.name != "mistakes.bicepl")
 SYNTAX = {"card.bicepl", "raghavan_sample_trigger.bicepl"}
+
+
+def has_match(path: Path) -> bool:
+    return " MATCH " in path.read_text("utf-8")
 
 
 def compare(golden: Path, text: str) -> None:
@@ -36,6 +41,12 @@ def test_the_algebra_of_an_example(path: Path) -> None:
 def test_the_syntax_of_an_example(path: Path) -> None:
     checked = check(path.read_text("utf-8"), path.name)
     compare(STAGES / f"{path.stem}.syntax.txt", dump_syntax(checked.syntax))
+
+
+@pytest.mark.parametrize("path", [p for p in PROGRAMS if has_match(p)], ids=lambda p: p.stem)
+def test_the_automata_of_an_example(path: Path) -> None:
+    checked = check(path.read_text("utf-8"), path.name)
+    compare(STAGES / f"{path.stem}.automaton.txt", explain_program(checked, None, "automaton"))
 
 
 def test_there_are_examples_of_all_three_papers() -> None:

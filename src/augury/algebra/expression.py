@@ -6,8 +6,8 @@ correlation variables. Nothing here knows the text but for spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from augury.algebra.scalar import Constant, Scalar
@@ -150,6 +150,20 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def parts(expression: Expression) -> tuple[Primitive | Place, ...]:
     """The classes and correlation variables as they stand in it, from left to right."""
     return tuple(node for node in walk(expression) if isinstance(node, Primitive | Place))
+
+
+def freed(expression: Expression, names: Collection[str]) -> Expression:
+    """The expression in which these attribute variables may have any value, wherever they stand."""
+    match expression:
+        case Primitive(bindings=bindings):
+            free = tuple(Anything() if isinstance(b, Variable) and b.name in names else b for b in bindings)
+            return replace(expression, bindings=free)
+        case Place():
+            return expression
+        case Apply(operands=operands):
+            return replace(expression, operands=tuple(freed(operand, names) for operand in operands))
+        case Nth() | Equate() | Exists() | Some():
+            return replace(expression, operand=freed(expression.operand, names))
 
 
 # Operators that are, for a variable in one of these operands, the union over its values of what they are for each.

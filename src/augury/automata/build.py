@@ -13,7 +13,6 @@ from functools import reduce
 from typing import assert_never
 
 from augury.algebra.expression import (
-    Anything,
     Apply,
     Equate,
     Exists,
@@ -24,6 +23,7 @@ from augury.algebra.expression import (
     Primitive,
     Some,
     Variable,
+    freed,
     joins_only,
     parts,
     walk,
@@ -101,22 +101,7 @@ def without_inner_variables(expression: Expression) -> Expression:
             ]
             if len(places) > len(names) or not all(joins_only(operand, number) for number, _ in places):
                 raise VariableUnderNegation
-            return _freed(without_inner_variables(operand), names)
-        case _:
-            assert_never(expression)
-
-
-def _freed(expression: Expression, names: set[str]) -> Expression:
-    match expression:
-        case Primitive(bindings=bindings):
-            free = tuple(Anything() if isinstance(b, Variable) and b.name in names else b for b in bindings)
-            return replace(expression, bindings=free)
-        case Place():
-            return expression
-        case Apply(operands=operands):
-            return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
-        case Nth() | Equate() | Exists() | Some():
-            return replace(expression, operand=_freed(expression.operand, names))
+            return freed(without_inner_variables(operand), names)
         case _:
             assert_never(expression)
 

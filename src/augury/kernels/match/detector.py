@@ -22,16 +22,14 @@ from augury.algebra.expression import (
     Apply,
     Binding,
     Choice,
-    Equate,
-    Exists,
     Expression,
     MatchOperator,
     MatchPlan,
-    Nth,
     Place,
     Primitive,
     Some,
     Variable,
+    freed,
     joins_only,
     parts,
     walk,
@@ -148,7 +146,7 @@ def detector_of(plan: MatchPlan) -> Detector:
     named = parts(whole)
     carried = {name: _place_of(name, named[part]) for name, part in single.items() if joins_only(whole, part)}
     keyed = tuple(v for v in variables if v.name not in carried)
-    body = _freed(whole, frozenset(carried))
+    body = freed(whole, carried)
     if keyed and any(isinstance(n, Apply) and n.operator is Op.PREFIX and may_be_equal(n) for n in walk(body)):
         raise PrefixOfValues
     alphabet = alphabet_of(body)
@@ -188,19 +186,6 @@ def _places(expression: Expression) -> dict[str, list[int]]:
             if isinstance(binding, Variable):
                 found.setdefault(binding.name, []).append(number)
     return found
-
-
-def _freed(expression: Expression, names: frozenset[str]) -> Expression:
-    match expression:
-        case Primitive(bindings=bindings):
-            free = tuple(Anything() if isinstance(b, Variable) and b.name in names else b for b in bindings)
-            return replace(expression, bindings=free)
-        case Place():
-            return expression
-        case Apply(operands=operands):
-            return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
-        case Nth() | Equate() | Exists() | Some():
-            return replace(expression, operand=_freed(expression.operand, names))
 
 
 def _place_of(name: str, part: Primitive | Place) -> tuple[str, int]:

@@ -16,16 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from augury.algebra.expression import (
-    Anything,
-    Apply,
     Choice,
     Expression,
     MatchPlan,
-    Place,
     Primitive,
     Some,
     Variable,
     children,
+    freed,
     joins_only,
     parts,
 )
@@ -114,7 +112,7 @@ def question_of(expression: Expression) -> Question:
     ]
     names = [name for name, _ in places]
     carried = {name for name, number in places if names.count(name) == 1 and joins_only(whole, number)}
-    body = _freed(whole, carried)
+    body = freed(whole, carried)
     keyed = tuple(v for v in variables if v.name not in carried)
     return Question(variables, keyed, body, apart, dict(_written(body, operand)), Builder(alphabet_of(body)))
 
@@ -126,19 +124,6 @@ def _written(node: Expression, original: Expression) -> Iterator[tuple[int, Expr
     if not isinstance(node, Primitive):
         for one, of in zip(children(node), children(original), strict=True):
             yield from _written(one, of)
-
-
-def _freed(expression: Expression, names: set[str]) -> Expression:
-    match expression:
-        case Primitive(bindings=bindings):
-            free = tuple(Anything() if isinstance(b, Variable) and b.name in names else b for b in bindings)
-            return replace(expression, bindings=free)
-        case Place():
-            return expression
-        case Apply(operands=operands):
-            return replace(expression, operands=tuple(_freed(operand, names) for operand in operands))
-        case _:
-            return replace(expression, operand=_freed(expression.operand, names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from augury import limits
 from augury.algebra.expression import Choice
+from augury.algebra.scalar import Scalar
 from augury.automata.alphabet import is_found, number_of
 from augury.event import EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
-from augury.kernels.match.leaves import Rows, Tail, Truth, history_rows, looks_back, truth_of
+from augury.kernels.match.leaves import Rows, Tail, Truth, code_of, history_rows, looks_back, truth_of
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
@@ -323,12 +324,11 @@ def _symbols(detector: Detector, leaves: Integers) -> npt.NDArray[np.int32]:
 
 def _remember_tails(detector: Detector, state: MatchState, rows: Rows) -> None:
     """Keep the last events that PREV may ask for."""
-    by_class: dict[int, list[object]] = {}
+    masks_of: dict[int, list[Scalar | None]] = {}
     for leaf in (leaf for leaf in detector.alphabet.leaves if not is_found(leaf)):
-        code = next(i for i, c in enumerate(rows.batch.classes) if c.name == leaf.event_class)
-        by_class.setdefault(code, []).append(leaf.mask)
-    for code, masks in by_class.items():
-        back = looks_back(masks)  # type: ignore[arg-type]
+        masks_of.setdefault(code_of(rows.batch.classes, leaf.event_class), []).append(leaf.mask)
+    for code, masks in masks_of.items():
+        back = looks_back(masks)
         if back:
             state.tails[code] = _tail(state.tails.get(code), rows, code, back)
 
