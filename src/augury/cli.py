@@ -225,6 +225,8 @@ def run_command(
     from augury.clock import NoSuchTime
     from augury.local.replay import Failed, replay
 
+    if engine is not Engine.LOCAL and sys.stderr.isatty():
+        typer.echo(f"starting {engine.value} …", err=True)  # takes seconds, in which nothing else is seen
     try:
         replayed = replay(program, events, engine.value, until, None if rejected is None else str(rejected))
     except NoSuchTime as error:
