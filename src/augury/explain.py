@@ -10,7 +10,7 @@ from augury.algebra import dump as algebra
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
 from augury.api import Checked
-from augury.automata.build import VariableUnderNegation, body_of, compile_expression
+from augury.automata.build import NoOneAutomaton, body_of, compile_expression
 from augury.automata.drawing import draw
 from augury.automata.operations import TooManyStates
 from augury.automata.reasons import blow_up
@@ -80,8 +80,8 @@ def _automaton(name: str, plan: MatchPlan, form: str, source: str) -> str:
         compiled = compile_expression(plan.expression)
     except TooManyStates:
         return _instead(_blow_up(name, plan, source), form)
-    except VariableUnderNegation:
-        why = f"{name}: a variable that a negation binds stands in several places there; it has no one automaton"
+    except NoOneAutomaton:
+        why = f"{name}: no one automaton tells its values apart, those that a negation binds or a prefix compares"
         return _instead(why, form)
     states = len(compiled.automaton.delta)
     match form:

@@ -31,6 +31,7 @@ from augury.algebra.expression import (
     Variable,
     walk,
 )
+from augury.algebra.inner import undecidable_prefix
 from augury.algebra.operators import Operator
 from augury.analysis.references import VariableTable
 from augury.analysis.variables import bind_variables
@@ -55,15 +56,20 @@ class Wanted:
 
     depth: int = 4
     exists: bool = True
-    prefix: bool = True
+    prefix: int = 1
+    """How often, compared with the other operators."""
+    inner: int = 0
+    """How often a negation with variables of its own, in the same way."""
     start: bool = True
     attributes: bool = True
+    keyed: bool = False
+    """Whether most leaves bind attributes."""
     masks: bool = True
     previous: bool = True
 
 
 EVERYTHING = Wanted()
-PLAIN = Wanted(exists=False, prefix=False, start=False, attributes=False, masks=False)
+PLAIN = Wanted(exists=False, prefix=0, start=False, attributes=False, masks=False)
 """Letters and operators alone."""
 
 
@@ -85,11 +91,12 @@ def expression(random: Random, wanted: Wanted = EVERYTHING, free: tuple[str, ...
     """An expression whose free correlation variables are among `free`."""
     while True:
         findings = Findings()
-        table = VariableTable(types={name.casefold(): INT for name in VARIABLES})
+        table = VariableTable(types={name.casefold(): INT for name in (*VARIABLES, *INNER_VARIABLES)})
         found = bind_variables(_Maker(random, wanted).make(wanted.depth, free), table, findings)
         # Try again where a variable stands under negations only, or is bound inside a prefix: there the reference
-        # thinks of all values that may come.
-        if not findings.has_errors() and not any(_binds(node) for node in walk(found)):
+        # thinks of all values that may come; and where nobody can decide.
+        bound = any(_binds(node) for node in walk(found))
+        if not findings.has_errors() and not bound and not undecidable_prefix(found):
             return found
 
 
@@ -127,6 +134,8 @@ def history(random: Random, events: int) -> tuple[Event, ...]:
 # ---- parts ---------------------------------------------------------------------------------------
 
 VARIABLES = ("X", "Y")
+INNER_VARIABLES = tuple(f"{name}{number}" for number in range(8) for name in "PQ")
+"""Two for each negation that has some of its own."""
 
 
 def _mask(operator: Operator, right: s.Scalar) -> s.Scalar:
@@ -144,11 +153,17 @@ class _Maker:
     random: Random
     wanted: Wanted
     names: int = 0
+    negations: int = 0
+    variables: tuple[str, ...] = VARIABLES
     kinds: Sequence[Callable[[int, tuple[str, ...]], Expression]] = field(init=False)
 
     def __post_init__(self) -> None:
         often = {self._binary: 7, self._unary: 3, self._nth: 2, self._ternary: 1}
-        often |= {self._exists: 3 * self.wanted.exists, self._prefix: 1 * self.wanted.prefix}
+        often |= {
+            self._exists: 3 * self.wanted.exists,
+            self._prefix: self.wanted.prefix,
+            self._inner: self.wanted.inner,
+        }
         self.kinds = [kind for kind, times in often.items() for _ in range(times)]
 
     def make(self, depth: int, free: tuple[str, ...]) -> Expression:
@@ -161,6 +176,8 @@ class _Maker:
     def _leaf(self, free: tuple[str, ...]) -> Expression:
         if free and self.random.random() < 0.35:
             return Place(self.random.choice(free))
+        if self.wanted.keyed and self.random.random() < 0.7:
+            return self._keyed()
         chance = self.random.random()
         if chance < 0.16:
             return Apply(Op.ANY)
@@ -181,8 +198,8 @@ class _Maker:
         return Primitive("K", bindings, mask)
 
     def _binding(self) -> Binding:
-        name = self.random.choice(VARIABLES)
-        return self.random.choice((Variable(name, INT), Variable("X", INT), s.Constant(1, INT), Anything()))
+        name, often = self.random.choice(self.variables), self.variables[0]
+        return self.random.choice((Variable(name, INT), Variable(often, INT), s.Constant(1, INT), Anything()))
 
     def _unary(self, depth: int, free: tuple[str, ...]) -> Expression:
         return Apply(self.random.choice(UNARY), (self.make(depth, free),))
@@ -200,6 +217,17 @@ class _Maker:
         self.names += 1
         name = f"x{self.names}"
         return Exists(name, self.make(depth, (*free, name)))
+
+    def _inner(self, depth: int, free: tuple[str, ...]) -> Expression:
+        before, number = self.variables, self.negations
+        self.negations = (number + 1) % 8
+        self.variables = INNER_VARIABLES[2 * number : 2 * number + 2]
+        operand = Apply(self.random.choice((Op.PRIOR, Op.SEQUENCE)), (self._keyed(), self.make(depth, free)))
+        self.variables = before
+        return Apply(Op.NOT, (operand,))
+
+    def _keyed(self) -> Expression:
+        return Primitive("K", (self._binding(), self._binding()))
 
     def _prefix(self, depth: int, free: tuple[str, ...]) -> Expression:
         return Apply(Op.PREFIX, (self.make(depth, ()),))

@@ -30,7 +30,7 @@ from augury.automata.answers import (
     normal,
     printed,
 )
-from augury.automata.build import Compiled, VariableUnderNegation, compile_expression
+from augury.automata.build import Compiled, NoOneAutomaton, compile_expression
 from augury.automata.operations import TooManyStates
 from augury.automata.reasons import blow_up, why_never
 from augury.cli import app
@@ -55,7 +55,7 @@ def pool(wanted: Wanted, count: int) -> tuple[tuple[Expression, Compiled], ...]:
         made = expression(random, wanted)
         try:
             found.append((made, canonical(made)))
-        except (VariableUnderNegation, TooManyStates):
+        except (NoOneAutomaton, TooManyStates):
             continue
     return tuple(found)
 

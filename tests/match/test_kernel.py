@@ -14,11 +14,9 @@ from augury.algebra import scalar as s
 from augury.algebra.expression import Aggregate, Choice, Expression, Feed, MatchPlan, Primitive, Some, walk
 from augury.algebra.operators import Operator
 from augury.api import compile
-from augury.automata.build import VariableUnderNegation
 from augury.automata.runs import TooManyRuns
 from augury.event import EventClass
 from augury.kernels.match import Detector, TooManyTuples, detector_of, initial_state, step
-from augury.kernels.match.detector import PrefixOfValues
 from augury.kernels.match.saved import UnfitState, loaded, saved
 from augury.kernels.match.state import MatchState
 from augury.kernels.reference import Event, Occurrence, detect
@@ -27,7 +25,7 @@ from tests.match.columns import CLASSES, batch, detected, expected, found_class
 from tests.match.generate import SECOND, Wanted, pair, plan
 from tests.match.test_reference import CASES, Case, events_of, lifespans_of, plan_of
 
-UNSUPPORTED = (VariableUnderNegation, TooManyRuns, PrefixOfValues, TooManyTuples)
+UNSUPPORTED = (TooManyRuns, TooManyTuples)
 CHUNK = 500
 
 
@@ -292,18 +290,6 @@ def test_all_without_a_bound_meets_the_limit(monkeypatch: pytest.MonkeyPatch) ->
     match, into = program("relative+(A) COLLECT ALL")
     with pytest.raises(TooManyTuples):
         detected(match, [Event(i, "A", {}, i * SECOND, i * SECOND) for i in range(1, 12)], into=into)
-
-
-def test_prefix_of_values_that_may_be_equal_is_refused() -> None:
-    found = compile(
-        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS K (k INT, v INT) ID () LIFESPAN (-1);\n"
-        "CREATE COMPLEX EVENT CLASS T (X INT) ID ()\n"
-        "  AS MATCH <2> K(X, _) AND prefix(relative(K(X, _), K(1, _)) AND !K(1, _));"
-    ).class_plan("T")
-    assert found is not None
-    assert isinstance(found.derivation, MatchPlan)
-    with pytest.raises(PrefixOfValues):
-        detector_of(found.derivation)
 
 
 def test_gaps_of_any_length_are_one_step() -> None:

@@ -17,7 +17,7 @@ import pytest
 from augury.algebra.expression import MatchPlan
 from augury.api import compile
 from augury.automata.automaton import Automaton
-from augury.automata.build import VariableUnderNegation, compile_expression
+from augury.automata.build import NoOneAutomaton, compile_expression
 from augury.automata.operations import TooManyStates
 from augury.automata.runs import TooManyRuns
 from augury.kernels.match import detector_of
@@ -46,7 +46,7 @@ def automata(count: int, first: int = 0) -> Iterable[tuple[Random, Automaton]]:
         random = Random(seed)
         try:
             yield random, compile_expression(expression(random, Wanted())).automaton
-        except (VariableUnderNegation, TooManyStates):
+        except (NoOneAutomaton, TooManyStates):
             continue
 
 
@@ -75,7 +75,7 @@ def test_sets_of_run_states_give_the_same_positions() -> None:
         found = expression(random, wanted)
         try:
             detector, compiled = detector_of(plan(found)), compile_expression(found)
-        except (VariableUnderNegation, TooManyRuns, TooManyStates):
+        except (NoOneAutomaton, TooManyRuns, TooManyStates):
             continue
         if detector.tables is None or not detector.tables.delta.size:
             continue

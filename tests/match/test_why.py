@@ -27,14 +27,13 @@ from augury.algebra.expression import (
     walk,
 )
 from augury.api import compile
-from augury.automata.build import VariableUnderNegation
+from augury.automata.build import NoOneAutomaton
 from augury.automata.operations import TooManyStates
 from augury.automata.runs import TooManyRuns
 from augury.automata.tuples import tuples_of
 from augury.event import ClassKind, EventClass
 from augury.kernels.batch import Batch
 from augury.kernels.match import why as module
-from augury.kernels.match.detector import PrefixOfValues
 from augury.kernels.match.inline import inline
 from augury.kernels.match.why import THE_PLACE, NotAnOccurrence, why
 from augury.kernels.match.why_not import why_not
@@ -45,7 +44,7 @@ from tests.match.generate import Wanted, pair, plan
 from tests.match.test_reference import CASES, Case, events_of, lifespans_of, plan_of
 
 ROOT = Path(__file__).parents[2]
-UNSUPPORTED = (VariableUnderNegation, TooManyRuns, TooManyStates, PrefixOfValues)
+UNSUPPORTED = (NoOneAutomaton, TooManyRuns, TooManyStates)
 LETTERS = ["A ()", "B ()", "C ()", "K (k INT, v INT)"]
 
 

@@ -166,6 +166,20 @@ def freed(expression: Expression, names: Collection[str]) -> Expression:
             return replace(expression, operand=freed(expression.operand, names))
 
 
+def renamed(expression: Expression, name: str, new: str) -> Expression:
+    """The expression with another name for an attribute variable, wherever it stands."""
+    match expression:
+        case Primitive(bindings=bindings):
+            other = (replace(b, name=new) if isinstance(b, Variable) and b.name == name else b for b in bindings)
+            return replace(expression, bindings=tuple(other))
+        case Place():
+            return expression
+        case Apply(operands=operands):
+            return replace(expression, operands=tuple(renamed(operand, name, new) for operand in operands))
+        case Nth() | Equate() | Exists() | Some():
+            return replace(expression, operand=renamed(expression.operand, name, new))
+
+
 # Operators that are, for a variable in one of these operands, the union over its values of what they are for each.
 _JOINING = {
     **dict.fromkeys((MatchOperator.BEFORE, MatchOperator.HAPPENED), 0),

@@ -16,7 +16,13 @@ from augury.analysis.match import lower_match
 from augury.analysis.references import VariableTable
 from augury.analysis.scalars import Scope, lower_condition, lower_scalar
 from augury.analysis.scopes import constituent_scope
-from augury.analysis.variables import bind_variables, bound_at_the_top, constituent_classes, warn_of_other_values
+from augury.analysis.variables import (
+    bind_variables,
+    bound_at_the_top,
+    constituent_classes,
+    refuse_undecidable,
+    warn_of_other_values,
+)
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark, Span
 from augury.event import TIME_ATTRIBUTES, Attribute, EventClass, key_of
@@ -83,6 +89,7 @@ def match_plan(
     if lowered is None:
         return None
     expression = bind_variables(lowered.expression, lowered.variables, findings)
+    refuse_undecidable(expression, findings)
     warn_of_other_values(expression, source.expression.span, findings)
     top = bound_at_the_top(expression)
     variables = {key_of(v.name): (v.name, v.type) for v in top}

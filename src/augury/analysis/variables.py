@@ -22,6 +22,7 @@ from augury.algebra.expression import (
     children,
     walk,
 )
+from augury.algebra.inner import undecidable_prefix
 from augury.analysis.references import VariableTable
 from augury.diagnostics import Findings, Mark, Span
 
@@ -32,6 +33,19 @@ _NEGATED_PARTS = {MatchOperator.NOT: 0, MatchOperator.SERIES: 0, MatchOperator.F
 def bind_variables(expression: Expression, table: VariableTable, findings: Findings) -> Expression:
     """The expression with a `Some` wherever attribute variables are bound."""
     return _Binding(table, findings).scope(expression, frozenset())
+
+
+def refuse_undecidable(expression: Expression, findings: Findings) -> None:
+    """Note a prefix of which nobody can say whether it holds."""
+    prefix = undecidable_prefix(expression)
+    if prefix is not None:
+        findings.error(
+            "E314",
+            "whether this can still take place depends on values that a negation binds, and cannot be decided",
+            prefix.span,
+            "cannot be decided",
+            helps=["give the variable a place outside of the negation, or write `_` where any value will do"],
+        )
 
 
 def bound_at_the_top(expression: Expression) -> tuple[Variable, ...]:

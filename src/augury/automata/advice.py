@@ -31,7 +31,7 @@ from augury.algebra.program import ClassPlan, Program
 from augury.automata.alphabet import Alphabet, alphabet_of, has_at_most
 from augury.automata.answers import canonical_form, everywhere, form_hash, never, normal, relevant_classes
 from augury.automata.automaton import Automaton
-from augury.automata.build import Compiled, VariableUnderNegation
+from augury.automata.build import Compiled, NoOneAutomaton
 from augury.automata.growth import grows
 from augury.automata.reasons import BlowUp, Reason, automaton_or_blow_up, inside_out, no_reason, why_never
 from augury.automata.runs import TooManyRuns
@@ -87,7 +87,7 @@ class Survey:
     def _take(self, plan: ClassPlan, match: MatchPlan) -> None:
         try:
             expression = normal(match.expression)
-        except VariableUnderNegation:
+        except NoOneAutomaton:
             self.left_out.append(plan.event_class.name)
             return
         alphabet = _small_alphabet(expression)

@@ -1,6 +1,7 @@
 """A deterministic automaton: which words of symbols an expression takes place at the last event of.
 
 A letter is a symbol with marks: one bit per free correlation variable, set on the event that the variable stands for.
+Beyond the last letter they begin again: what a letter may say besides (`opened`), an automaton does not look at.
 The empty word is never accepted, for an expression takes place at events only.
 """
 
@@ -36,7 +37,13 @@ class Automaton:
 
     def step(self, state: int, letter: int) -> int:
         """The state after one more letter."""
-        return self.delta[state][letter]
+        row = self.delta[state]
+        return row[letter % len(row)]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it looks at the values that a letter says; an automaton does not."""
+        return False
 
     def accepts(self, state: int) -> bool:
         """Whether the expression takes place at the letter that led here."""
@@ -111,6 +118,8 @@ class Unbuilt:
     initial: Any
     step: Callable[[Any, int], Any]
     accepts: Callable[[Any], bool]
+    is_open: bool = False
+    """Whether it looks at the values that a letter says: then its letters cannot be listed."""
 
 
 Language = Automaton | Unbuilt

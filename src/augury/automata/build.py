@@ -8,7 +8,7 @@ event; `any`, classes, `!` and prefix do not take place at it, and EXISTS ranges
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import assert_never
 
@@ -22,15 +22,13 @@ from augury.algebra.expression import (
     Place,
     Primitive,
     Some,
-    Variable,
-    freed,
-    joins_only,
-    parts,
     walk,
 )
+from augury.algebra.inner import open_variables, prefixes, rivals, with_open_variables
 from augury.automata import operations as on
 from augury.automata.alphabet import Alphabet, alphabet_of
 from augury.automata.automaton import Automaton, Language
+from augury.automata.opened import Saying, for_some_value, inner_alphabet
 
 Op = MatchOperator
 
@@ -51,13 +49,16 @@ class Compiled:
         return self.automaton.to_dot(self.alphabet.names())
 
 
-class VariableUnderNegation(Exception):
-    """A variable bound inside a negation stands in several places: no one automaton tells its values apart."""
+class NoOneAutomaton(Exception):
+    """Values have to be told apart that no one automaton does: of an open variable, or equal ones under a prefix."""
 
 
 def body_of(expression: Expression) -> Expression:
     """What the automaton is made of: the expression for one value of each of its variables."""
-    return without_inner_variables(expression.operand if isinstance(expression, Some) else expression)
+    body = with_open_variables(expression.operand if isinstance(expression, Some) else expression)
+    if open_variables(body) or any(rivals(prefix) for prefix in prefixes(body)):
+        raise NoOneAutomaton
+    return body
 
 
 def compile_expression(
@@ -82,39 +83,21 @@ def _after(automaton: Automaton, symbol: int) -> Automaton:
     return on.build(automaton.symbols, (), begun, lambda q, a: delta[q][a], accepting.__getitem__)
 
 
-def without_inner_variables(expression: Expression) -> Expression:
-    """A variable bound inside a negation that stands there once, under operators that join, may have any value."""
-    match expression:
-        case Primitive() | Place():
-            return expression
-        case Apply(operands=operands):
-            return replace(expression, operands=tuple(map(without_inner_variables, operands)))
-        case Nth() | Equate() | Exists():
-            return replace(expression, operand=without_inner_variables(expression.operand))
-        case Some(variables=variables, operand=operand):
-            names = {variable.name for variable in variables}
-            places = [
-                (number, binding.name)
-                for number, part in enumerate(parts(operand))
-                for binding in (part.bindings if isinstance(part, Primitive) else ())
-                if isinstance(binding, Variable) and binding.name in names
-            ]
-            if len(places) > len(names) or not all(joins_only(operand, number) for number, _ in places):
-                raise VariableUnderNegation
-            return freed(without_inner_variables(operand), names)
-        case _:
-            assert_never(expression)
-
-
 class Builder:
     """Languages of the parts of one expression, over its alphabet; each part is built once."""
 
-    def __init__(self, alphabet: Alphabet) -> None:
-        """The languages that others are made of."""
-        self.alphabet = alphabet
+    def __init__(
+        self, alphabet: Alphabet, says: tuple[Saying, ...] = (), may_come: Sequence[int] | None = None
+    ) -> None:
+        """The languages that others are made of.
+
+        `says` is what letters say besides their symbol; `may_come` are the symbols of events that prefix thinks of.
+        """
+        self.alphabet, self.says = alphabet, says
         self.size = len(alphabet.symbols)
         starts = {i for i, symbol in enumerate(alphabet.symbols) if symbol.is_start}
         self.to_come = [i for i in range(self.size) if i not in starts]
+        self.may_come = self.to_come if may_come is None else may_come
         self.any = on.ending_in(self.size, self.to_come)
         self.start = on.ending_in(self.size, starts)
         self.first = self._not(on.concatenation(self.any, self.any))
@@ -141,7 +124,9 @@ class Builder:
             case Apply(operator=operator, operands=operands):
                 return self._apply(operator, [self.build(operand) for operand in operands])
             case Some():
-                raise AssertionError("variables are bound around the whole, or freed before")
+                inner = inner_alphabet(expression, self.alphabet)
+                e = Builder(inner, self.says).build(expression.operand)
+                return for_some_value(expression, e, inner, self.alphabet, self.says)
             case _:
                 assert_never(expression)
 
@@ -188,7 +173,8 @@ class Builder:
             case Op.HAPPENED:
                 return on.union(of[0], self._prior(of[0], self.any))
             case Op.PREFIX:
-                return on.intersection(self.any, on.possible(of[0], self.to_come))
+                assert not of[0].is_open, "analysis has refused what cannot be decided"
+                return on.intersection(self.any, on.possible(of[0], self.may_come))
             case Op.SERIES:
                 return on.intersection(of[1], self._not(self._prior(self._not(of[0]), of[1])))
             case _:

@@ -7,6 +7,7 @@ the limit of states stays unbuilt, and so does what is made of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from augury import limits
@@ -65,7 +66,7 @@ def made(
             return build(symbols, variables, initial, step, accepts)
         except TooManyStates:
             pass
-    return Unbuilt(symbols, variables, initial, step, accepts)
+    return Unbuilt(symbols, variables, initial, step, accepts, any(one.is_open for one in of))
 
 
 def built(language: Language) -> Automaton:
@@ -95,22 +96,22 @@ def lifted(language: Language, variables: tuple[str, ...]) -> Language:
     """The same language over letters with more marks, which it does not look at."""
     if variables == language.variables:
         return language
-    columns = narrowed(language.symbols, language.variables, variables)
+    narrow = narrowing(language.variables, variables)
     if isinstance(language, Automaton):
+        columns = list(map(narrow, range(language.symbols << len(variables))))
         delta = tuple(tuple(row[column] for column in columns) for row in language.delta)
         return Automaton(language.symbols, variables, delta, language.accepting)
     step = language.step
-    return Unbuilt(language.symbols, variables, language.initial, lambda q, a: step(q, columns[a]), language.accepts)
+    return replace(language, variables=variables, step=lambda q, a: step(q, narrow(a)))
 
 
-def narrowed(symbols: int, variables: tuple[str, ...], wider: tuple[str, ...]) -> list[int]:
-    """For each letter with the wider marks, the letter with these marks only."""
+def narrowing(variables: tuple[str, ...], wider: tuple[str, ...]) -> Callable[[int], int]:
+    """From a letter with the wider marks to the letter with these marks only."""
     places = [wider.index(v) for v in variables]
-    columns = []
-    for letter in range(symbols << len(wider)):
-        marks = sum((letter >> place & 1) << i for i, place in enumerate(places))
-        columns.append((letter >> len(wider)) << len(variables) | marks)
-    return columns
+    all_marks = (1 << len(wider)) - 1
+    of_marks = [sum((marks >> place & 1) << i for i, place in enumerate(places)) for marks in range(all_marks + 1)]
+    wide, narrow = len(wider), len(variables)
+    return lambda letter: (letter >> wide) << narrow | of_marks[letter & all_marks]
 
 
 def aligned(*languages: Language) -> tuple[Language, ...]:
@@ -217,12 +218,12 @@ def in_each_stretch(inner: Language, delimiter: Language) -> Language:
         following = e.step(state[0], letter)
         if e.accepts(following):
             return following, None
-        if state[1] is outside:
+        if state[1] == outside:
             return following, outside
         return following, f.step(f.initial if state[1] is None else state[1], letter)
 
     def accepts(state: tuple[Any, Any]) -> bool:
-        return state[1] is not None and state[1] is not outside and f.accepts(state[1])
+        return state[1] is not None and state[1] != outside and f.accepts(state[1])
 
     return made(e.symbols, e.variables, (e.initial, outside), step, accepts, (f, e))
 
@@ -255,7 +256,7 @@ def projected(language: Language, variable: str, among: Iterable[int]) -> Langua
     def step(state: frozenset[tuple[Any, bool]], letter: int) -> frozenset[tuple[Any, bool]]:
         plain, marked = widened(letter)
         here = {(e.step(q, plain), seen) for q, seen in state}
-        if letter >> len(rest) in markable:
+        if (letter >> len(rest)) % e.symbols in markable:
             here |= {(e.step(q, marked), True) for q, seen in state if not seen}
         return frozenset(here)
 

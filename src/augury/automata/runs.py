@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, product
 from typing import Any, Final
 
@@ -32,11 +32,18 @@ class Runs:
     moves: Callable[[Any, int], tuple[Move, ...]]
     size: int | None = None
     """How many states there are; None where they have not been counted, because they are too many."""
+    is_open: bool = False
+    """Whether they look at the values that a letter says (`opened`): then letters cannot be listed, nor states."""
+    uses: float = math.inf
+    """How many letters, marked ones or the last, a run has at most."""
 
 
 def tabulated(runs: Runs, limit: int = limits.AUTOMATON_STATES_MAX) -> Runs:
     """The same runs over states 0 … n−1 that can all still end, equal ones merged; as it was, if there are too many."""
-    table = _explored(runs, limit)
+    try:
+        table = None if runs.is_open else _explored(runs, limit)
+    except TooManyRuns:
+        table = None  # in some history; the one at hand may do without
     if table is None:
         return runs
     names, rows = table
@@ -52,7 +59,20 @@ def tabulated(runs: Runs, limit: int = limits.AUTOMATON_STATES_MAX) -> Runs:
         row = ({(t if t == FINAL else number[block[t]], m) for t, m in cell} for cell in kept[state])
         merged[number[block[state]]] = tuple(tuple(sorted(cell)) for cell in row)
     initial = tuple(sorted({number[block[names[s]]] for s in runs.initial if names[s] in alive}))
-    return Runs(runs.symbols, runs.variables, initial, lambda s, a: merged[s][a], len(merged))
+    letters = runs.symbols << len(runs.variables)
+    return replace(runs, initial=initial, moves=lambda s, a: merged[s][a % letters], size=len(merged))
+
+
+def _made(
+    of: tuple[Runs | Language, ...],
+    variables: tuple[str, ...],
+    initial: tuple[Any, ...],
+    moves: Callable[[Any, int], tuple[Move, ...]],
+    uses: float,
+) -> Runs:
+    """Runs that are made of others."""
+    is_open = any(one.is_open for one in of)
+    return tabulated(Runs(of[0].symbols, variables, initial, moves, is_open=is_open, uses=uses))
 
 
 def _explored(runs: Runs, limit: int) -> tuple[dict[Hashable, int], list[list[tuple[Move, ...]]]] | None:
@@ -120,17 +140,19 @@ def unmarked(language: Language) -> Runs:
         following = language.step(state, letter)
         return ((following, 0), (FINAL, 0)) if language.accepts(following) else ((following, 0),)
 
-    return tabulated(Runs(language.symbols, language.variables, (language.initial,), moves))
+    return _made((language,), language.variables, (language.initial,), moves, 1)
 
 
 def ending_in(symbols: int, variables: tuple[str, ...], mark_of: Callable[[int], int | None]) -> Runs:
     """Words whose last letter is wanted, marked so; None is a letter that is not."""
 
+    letters = symbols << len(variables)
+
     def moves(state: Any, letter: int) -> tuple[Move, ...]:
-        mark = mark_of(letter)
+        mark = mark_of(letter % letters)
         return ((0, 0),) if mark is None else ((0, 0), (FINAL, mark))
 
-    return Runs(symbols, variables, (0,), moves, 1)
+    return Runs(symbols, variables, (0,), moves, 1, uses=1)
 
 
 def _aligned(*parts: Runs) -> list[Runs]:
@@ -141,8 +163,8 @@ def _aligned(*parts: Runs) -> list[Runs]:
 def _lifted(runs: Runs, variables: tuple[str, ...]) -> Runs:
     if runs.variables == variables:
         return runs
-    columns = on.narrowed(runs.symbols, runs.variables, variables)
-    return Runs(runs.symbols, variables, runs.initial, lambda s, a: runs.moves(s, columns[a]), runs.size)
+    narrow = on.narrowing(runs.variables, variables)
+    return replace(runs, variables=variables, moves=lambda s, a: runs.moves(s, narrow(a)))
 
 
 def both(first: Runs, second: Runs) -> Runs:
@@ -156,7 +178,7 @@ def both(first: Runs, second: Runs) -> Runs:
                 found.append((FINAL if p == FINAL else (p, q), m | n))
         return tuple(found)
 
-    return tabulated(Runs(e.symbols, e.variables, tuple(product(e.initial, f.initial)), moves))
+    return _made((e, f), e.variables, tuple(product(e.initial, f.initial)), moves, e.uses + f.uses)
 
 
 def either(*parts: Runs) -> Runs:
@@ -169,7 +191,7 @@ def either(*parts: Runs) -> Runs:
         return tuple((q if q == FINAL else (side, q), m) for q, m in found)
 
     initial = tuple((i, s) for i, side in enumerate(sides) for s in side.initial)
-    return tabulated(Runs(sides[0].symbols, sides[0].variables, initial, moves))
+    return _made(tuple(sides), sides[0].variables, initial, moves, max(side.uses for side in sides))
 
 
 def followed(first: Runs, second: Runs) -> Runs:
@@ -186,7 +208,7 @@ def followed(first: Runs, second: Runs) -> Runs:
             for after in ([(1, s) for s in f.initial] if q == FINAL else [(0, q)])
         )
 
-    return tabulated(Runs(e.symbols, e.variables, tuple((0, s) for s in e.initial), moves))
+    return _made((e, f), e.variables, tuple((0, s) for s in e.initial), moves, e.uses + f.uses)
 
 
 def repeated(e: Runs) -> Runs:
@@ -197,7 +219,7 @@ def repeated(e: Runs) -> Runs:
             (after, m) for q, m in e.moves(state, letter) for after in ((FINAL, *e.initial) if q == FINAL else (q,))
         )
 
-    return tabulated(Runs(e.symbols, e.variables, e.initial, moves))
+    return _made((e,), e.variables, e.initial, moves, math.inf)
 
 
 def in_each_stretch(inner: Runs, opening: Runs, delimiter: Language) -> Runs:
@@ -219,7 +241,7 @@ def in_each_stretch(inner: Runs, opening: Runs, delimiter: Language) -> Runs:
         )
 
     initial = tuple((0, stop.initial, s) for s in e.initial)
-    return tabulated(Runs(e.symbols, e.variables, initial, moves))
+    return _made((f, e, stop), e.variables, initial, moves, e.uses + f.uses)
 
 
 def marked_last(e: Runs, variable: str) -> Runs:
@@ -231,7 +253,7 @@ def marked_last(e: Runs, variable: str) -> Runs:
         found = e.moves(state, letter)
         return found if letter >> place & 1 else tuple(move for move in found if move[0] != FINAL)
 
-    return tabulated(Runs(e.symbols, e.variables, e.initial, moves))
+    return _made((e,), e.variables, e.initial, moves, e.uses)
 
 
 def projected(e: Runs, variable: str, among: Iterable[int]) -> Runs:
@@ -246,11 +268,11 @@ def projected(e: Runs, variable: str, among: Iterable[int]) -> Runs:
         plain, marked = widened(letter)
         found: list[Move] = [((q, seen), m) for q, m in e.moves(inner, plain) if q != FINAL]
         found += [(q, m) for q, m in e.moves(inner, plain) if q == FINAL and seen]
-        if not seen and letter >> len(rest) in markable:
+        if not seen and (letter >> len(rest)) % e.symbols in markable:
             found += [(q if q == FINAL else (q, True), m) for q, m in e.moves(inner, marked)]
         return tuple(found)
 
-    return tabulated(Runs(e.symbols, rest, tuple((s, False) for s in e.initial), moves))
+    return _made((e,), rest, tuple((s, False) for s in e.initial), moves, e.uses)
 
 
 def _aligned_with(e: Runs, variable: str) -> tuple[Runs]:
@@ -307,12 +329,12 @@ def piped(first: Runs, passing: Language, second: Runs) -> Runs:
             if q == FINAL:
                 found += [(FINAL, mark | m) for p, m in _one_ending(e, pending, letter, 0)]
             else:
-                after = (_one_ending if mark else _going_on)(e, pending, letter, room.get(q, math.inf))
+                after = (_one_ending if mark else _going_on)(e, pending, letter, room.get(q, f.uses))
                 found += [((at, q, p), mark | m) for p, m in after if p]
         return tuple(dict.fromkeys(found))
 
-    initial = tuple((gate.initial, s, p) for s in f.initial for p in _beginnings(e) if len(p) <= room.get(s, len(p)))
-    return tabulated(Runs(e.symbols, e.variables, initial, moves))
+    initial = tuple((gate.initial, s, p) for s in f.initial for p in _beginnings(e) if len(p) <= room.get(s, f.uses))
+    return _made((e, f, gate), e.variables, initial, moves, e.uses * f.uses)
 
 
 def counted(e: Runs, passing: Language, count: int, *, every: bool) -> Runs:
@@ -338,7 +360,7 @@ def counted(e: Runs, passing: Language, count: int, *, every: bool) -> Runs:
         return tuple(dict.fromkeys(found))
 
     initial = tuple((gate.initial, 0, False, p) for p in _beginnings(e) if len(p) <= count)
-    return tabulated(Runs(e.symbols, e.variables, initial, moves))
+    return _made((e, gate), e.variables, initial, moves, count * e.uses)
 
 
 def _beginnings(e: Runs) -> Iterator[Pending]:

@@ -8,6 +8,7 @@ only the language is needed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from itertools import count
 from typing import assert_never
@@ -34,12 +35,25 @@ Op = MatchOperator
 
 def tuples_of(expression: Expression, builder: Builder, mark_of: Callable[[int], int]) -> Runs:
     """The runs of an expression whose variables are all bound; those of one with `start` have read it already."""
-    runs = _Tuples(builder, mark_of).build(expression)
+    return _begun(_Tuples(builder, mark_of).build(expression), builder)
+
+
+def places_of(expression: Expression, builder: Builder) -> Runs:
+    """One run for each place at which the expression takes place, with no event to show for it."""
+    return _begun(of.unmarked(builder.build(expression)), builder)
+
+
+def _begun(runs: Runs, builder: Builder) -> Runs:
     starts = [i for i, symbol in enumerate(builder.alphabet.symbols) if symbol.is_start]
     if not starts:
         return runs
     begun = {q for s in runs.initial for q, _ in runs.moves(s, starts[0]) if q != FINAL}
-    return of.tabulated(Runs(runs.symbols, runs.variables, tuple(begun), runs.moves))
+    return of.tabulated(replace(runs, initial=tuple(begun), size=None))
+
+
+def of_kind(runs: Runs, mark: int) -> Runs:
+    """The same runs, with a mark on the last letter of each."""
+    return replace(runs, moves=lambda s, a: tuple((q, m | mark if q == FINAL else m) for q, m in runs.moves(s, a)))
 
 
 def remembering(runs: Runs, bits: int) -> Runs:
@@ -49,7 +63,7 @@ def remembering(runs: Runs, bits: int) -> Runs:
         inner, seen = state
         return tuple((q if q == FINAL else (q, seen | m & bits), m) for q, m in runs.moves(inner, letter))
 
-    return of.tabulated(Runs(runs.symbols, runs.variables, tuple((s, 0) for s in runs.initial), moves))
+    return of.tabulated(replace(runs, initial=tuple((s, 0) for s in runs.initial), moves=moves, size=None))
 
 
 class _Tuples:

@@ -7,9 +7,9 @@ symbols, `walk` and `walk_all` move, `collect` chooses, `state` remembers.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from augury.automata.build import VariableUnderNegation
+from augury.automata.kinds import TooManyKinds
 from augury.automata.runs import TooManyRuns
-from augury.kernels.match.detector import Detector, PrefixOfValues, detector_of
+from augury.kernels.match.detector import Detector, detector_of
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.state import MatchState, TooManyTuples, initial_state
 from augury.kernels.match.step import step
@@ -17,8 +17,7 @@ from augury.kernels.match.streams import TooManyStreams
 
 REFUSALS: Mapping[type[Exception], str] = MappingProxyType(
     {
-        VariableUnderNegation: "a variable in several places under one negation",
-        PrefixOfValues: "a prefix in which a variable may equal another value of the same attribute",
+        TooManyKinds: "a prefix of so many variables that may be equal",
         TooManyRuns: "so many events of a part that has a tuple for each",
         TooManyTuples: "so many open tuples",
         TooManyStreams: "so many combinations of values",
@@ -30,7 +29,6 @@ __all__ = [
     "REFUSALS",
     "Detector",
     "MatchState",
-    "PrefixOfValues",
     "Shared",
     "TooManyStreams",
     "TooManyTuples",

@@ -7,8 +7,9 @@ the event in that place (*carried*); any other needs a history of its own per va
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -18,9 +19,7 @@ import numpy.typing as npt
 from augury import limits
 from augury.algebra.expression import (
     Aggregate,
-    Anything,
     Apply,
-    Binding,
     Choice,
     Expression,
     MatchOperator,
@@ -32,13 +31,17 @@ from augury.algebra.expression import (
     freed,
     joins_only,
     parts,
-    walk,
 )
+from augury.algebra.inner import open_variables, undecidable_prefix
 from augury.automata.alphabet import Alphabet, alphabet_of
 from augury.automata.build import Builder
-from augury.automata.runs import FINAL, Runs
-from augury.automata.tuples import remembering, tuples_of
+from augury.automata.kinds import Kind, kinds_of, may_come
+from augury.automata.opened import Saying, sayings
+from augury.automata.runs import FINAL, Runs, either
+from augury.automata.tuples import of_kind, places_of, remembering, tuples_of
 from augury.kernels.match.inner import set_apart
+from augury.kernels.match.unnamed import demand_of, shape_of
+from augury.types import Type
 
 Op = MatchOperator
 CONSTITUENT = 1
@@ -104,6 +107,10 @@ class Detector:
     """Whether two runs may mark the same events and meet."""
     inner: tuple[Detector, ...]
     """What the leaves are found by that are true of events of any class."""
+    says: tuple[Saying, ...]
+    """Which values letters say besides their symbol: those of open variables."""
+    kinds: tuple[Kind, ...]
+    """The kinds of values that a prefix tells apart; the last mark of a tuple says for which kind it holds."""
 
     @property
     def keeps_all(self) -> bool:
@@ -112,17 +119,32 @@ class Detector:
         filtered = plan.where is not None or plan.within_us is not None
         return filtered or self.ambiguous or plan.choice is Choice.ALL or aggregates(plan)
 
+    @property
+    def kind_shift(self) -> int:
+        """The bit of a mark from which on it is the number of a kind, from 1."""
+        return len(self.variables) + 1
+
+    @property
+    def types_said(self) -> tuple[Type, ...]:
+        """The types of the values that letters say, each once."""
+        return tuple(dict.fromkeys(says.variable.type for says in self.says))
+
     def fingerprint(self) -> str:
         """What the state of this detector is filed under: equal for equal machines, whatever their names."""
         plan = self.plan
-        moves = [[self.runs.moves(s, a) for a in range(self.runs.symbols)] for s in range(self.runs.size or 0)]
+        if self.runs.size is None:
+            machine: object = shape_of(plan.expression)
+        else:
+            machine = [[self.runs.moves(s, a) for a in range(self.runs.symbols)] for s in range(self.runs.size)]
         keyed = [str(v.type) for v in self.keyed]
-        leaves = [(sorted(symbol.leaves), symbol.is_start) for symbol in self.alphabet.symbols]
+        symbols = [(sorted(symbol.leaves), symbol.is_start) for symbol in self.alphabet.symbols]
         clauses = (plan.within_us, self.keeps_all, plan.choice.value, len(plan.partition_by), plan.over is None)
         inner = [detector.fingerprint() for detector in self.inner]
         classes = [leaf.event_class for leaf in self.alphabet.leaves]
         carried = sorted((classes.index(name), place) for name, place in self.carried.values())
-        text = repr((moves, self.runs.initial, keyed, leaves, clauses, carried, inner))
+        initial = self.runs.initial if self.tables is not None else ()
+        leaves = [demand_of(leaf, self.alphabet) for leaf in self.alphabet.leaves]
+        text = repr((machine, initial, keyed, symbols, leaves, clauses, carried, inner))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -131,25 +153,24 @@ def aggregates(plan: MatchPlan) -> bool:
     return any(isinstance(feed.value, Aggregate) for feed in plan.feeds)
 
 
-class PrefixOfValues(Exception):
-    """Whether events may still come depends on which values of variables are equal; one machine cannot tell."""
+def detector_of(plan: MatchPlan, *, tuples: bool = True) -> Detector:
+    """Compile a MATCH; raises one of the REFUSALS of this package where there is no such machine.
 
-
-def detector_of(plan: MatchPlan) -> Detector:
-    """Compile a MATCH; raises VariableUnderNegation, PrefixOfValues or TooManyRuns where there is no such machine."""
+    Without `tuples` it says only where the expression takes place.
+    """
     expression = plan.expression
+    assert undecidable_prefix(expression) is None, "analysis has refused it"
     variables = expression.variables if isinstance(expression, Some) else ()
     whole, apart = set_apart(expression.operand if isinstance(expression, Some) else expression)
-    inner = tuple(detector_of(replace(_PLACES_ONLY, expression=e, **_history(plan))) for e in apart)
+    inner = tuple(detector_of(replace(_PLACES_ONLY, expression=e, **_history(plan)), tuples=False) for e in apart)
     places = _places(whole)
     single = {v.name: places[v.name][0] for v in variables if len(places[v.name]) == 1}
     named = parts(whole)
     carried = {name: _place_of(name, named[part]) for name, part in single.items() if joins_only(whole, part)}
     keyed = tuple(v for v in variables if v.name not in carried)
     body = freed(whole, carried)
-    if keyed and any(isinstance(n, Apply) and n.operator is Op.PREFIX and may_be_equal(n) for n in walk(body)):
-        raise PrefixOfValues
-    alphabet = alphabet_of(body)
+    says = sayings(body)
+    alphabet = alphabet_of(freed(body, open_variables(body)))
     bits = {v.name: 2 << i for i, v in enumerate(variables)}
 
     def mark_of(part: int) -> int:
@@ -157,15 +178,32 @@ def detector_of(plan: MatchPlan) -> Detector:
         bound = node.bindings if isinstance(node, Primitive) else ()
         return CONSTITUENT | sum({bits[b.name] for b in bound if isinstance(b, Variable)})
 
-    runs = remembering(tuples_of(body, Builder(alphabet), mark_of), sum(bits.values()))
+    runs, kinds = _runs(body, alphabet, says, mark_of if tuples else None, len(variables) + 1)
+    runs = remembering(runs, sum(bits.values()))
     symbol_of = {symbol.leaves: i for i, symbol in enumerate(alphabet.symbols) if not symbol.is_start}
     other = symbol_of[frozenset()]
     listens = runs.size is None or _listens(runs, other)
-    ambiguous, repeats = (True, True) if runs.size is None else _ambiguity(runs)
+    ambiguous, repeats = (True, True) if runs.size is None or kinds else _ambiguity(runs)
     tables = None if runs.size is None else _tables(runs, other, recent=plan.choice is not Choice.EARLIEST)
     return Detector(
-        plan, alphabet, variables, keyed, carried, runs, tables, symbol_of, other, listens, ambiguous, repeats, inner
+        *(plan, alphabet, variables, keyed, carried, runs, tables, symbol_of, other),
+        *(listens, ambiguous, repeats, inner, says, kinds),
     )
+
+
+def _runs(
+    body: Expression, alphabet: Alphabet, says: tuple[Saying, ...], mark_of: Callable[[int], int] | None, shift: int
+) -> tuple[Runs, tuple[Kind, ...]]:
+    """The machine; where a prefix asks which values are equal, one beside the other for each kind of values."""
+    make = places_of if mark_of is None else partial(tuples_of, mark_of=mark_of)
+    kinds = kinds_of(body)
+    if not kinds:
+        return make(body, Builder(alphabet, says)), ()
+    each = [
+        of_kind(make(body, Builder(alphabet, says, may_come(alphabet, kind))), number << shift)
+        for number, kind in enumerate(kinds, 1)
+    ]
+    return either(*each), kinds
 
 
 _PLACES_ONLY = MatchPlan(Apply(Op.NULL), None, (), None, None, None, Choice.RECENT, ())
@@ -193,16 +231,6 @@ def _place_of(name: str, part: Primitive | Place) -> tuple[str, int]:
     assert isinstance(part, Primitive)
     place = next(i for i, b in enumerate(part.bindings) if isinstance(b, Variable) and b.name == name)
     return part.event_class, place
-
-
-def may_be_equal(prefix: Expression) -> bool:
-    """Whether an attribute stands beside a variable and something else that may have its value, or may not."""
-    at: dict[tuple[str, int], set[Binding]] = {}
-    for part in (node for node in walk(prefix) if isinstance(node, Primitive)):
-        for place, binding in enumerate(part.bindings):
-            if not isinstance(binding, Anything):
-                at.setdefault((part.event_class, place), set()).add(binding)
-    return any(len(found) > 1 and any(isinstance(b, Variable) for b in found) for found in at.values())
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -277,13 +305,13 @@ def _programs(runs: Runs, sets: list[frozenset[int]], *, recent: bool) -> Progra
         for s in sorted(states):
             for t, m in runs.moves(s, symbol):
                 given.setdefault(t, []).append((s, m))
-        for t, rivals in given.items():
-            if recent and t != FINAL and any(m for _, m in rivals):
+        for t, sources in given.items():
+            if recent and t != FINAL and any(m for _, m in sources):
                 # A tuple that ends with this event is more recent than one that does not.
-                rivals = [(s, m) for s, m in rivals if m]
-            if rivals == [(t, 0)]:
+                sources = [(s, m) for s, m in sources if m]
+            if sources == [(t, 0)]:
                 continue
-            for number, (s, m) in enumerate(rivals or [(-1, 0)]):
+            for number, (s, m) in enumerate(sources or [(-1, 0)]):
                 target.append(t)
                 source.append(s)
                 mark.append(m)

@@ -22,8 +22,8 @@ from augury.algebra.expression import (
     Variable,
     walk,
 )
+from augury.algebra.inner import with_open_variables
 from augury.automata.alphabet import found_leaf, names_start
-from augury.automata.build import VariableUnderNegation, without_inner_variables
 
 Op = MatchOperator
 
@@ -40,7 +40,10 @@ _WHOLE: Mapping[Op, tuple[int, ...]] = {
 
 
 def set_apart(expression: Expression) -> tuple[Expression, tuple[Some, ...]]:
-    """The expression with leaves for its inner parts, and those parts; raises `VariableUnderNegation` for others."""
+    """The expression, inner variables settled, with leaves for the parts that are detected by themselves; and those.
+
+    Variables of parts that look at a sub-history, or at what is bound outside, stay open.
+    """
     found: list[Some] = []
 
     def apart(node: Expression, is_whole: bool) -> Expression:
@@ -53,15 +56,20 @@ def set_apart(expression: Expression) -> tuple[Expression, tuple[Some, ...]]:
             case Nth(operand=operand) | Equate(operand=operand) | Exists(operand=operand):
                 return replace(node, operand=apart(operand, is_whole))
             case Some():
-                try:
-                    return without_inner_variables(node)
-                except VariableUnderNegation:
-                    if not is_whole or not _is_closed(node):
-                        raise
-                found.append(node)
+                if not is_whole or not _is_closed(node):
+                    return node
+                found.append(_of_all(node))
                 return found_leaf(len(found) - 1)
 
-    return apart(expression, True), tuple(found)
+    return apart(with_open_variables(expression), True), tuple(found)
+
+
+def _of_all(some: Some) -> Some:
+    """One Some for those that stand right inside each other."""
+    variables, operand = some.variables, some.operand
+    while isinstance(operand, Some):
+        variables, operand = variables + operand.variables, operand.operand
+    return replace(some, variables=variables, operand=operand)
 
 
 def _is_closed(some: Some) -> bool:

@@ -28,8 +28,10 @@ from augury.algebra.expression import (
     parts,
 )
 from augury.algebra.scalar import Constant
+from augury.algebra.inner import open_variables
 from augury.automata.alphabet import Alphabet, alphabet_of, is_found, number_of
-from augury.automata.build import Builder
+from augury.automata.build import Builder, NoOneAutomaton
+from augury.automata.kinds import kinds_of
 from augury.event import Attribute, ClassKind, EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
@@ -100,7 +102,7 @@ class Question:
 
 
 def question_of(expression: Expression) -> Question:
-    """Make an expression ready; raises `VariableUnderNegation` where no automaton tells its values apart."""
+    """Make an expression ready; raises `NoOneAutomaton` where no automaton tells its values apart."""
     variables = expression.variables if isinstance(expression, Some) else ()
     operand = expression.operand if isinstance(expression, Some) else expression
     whole, apart = set_apart(operand)
@@ -113,6 +115,8 @@ def question_of(expression: Expression) -> Question:
     names = [name for name, _ in places]
     carried = {name for name, number in places if names.count(name) == 1 and joins_only(whole, number)}
     body = freed(whole, carried)
+    if open_variables(body) or kinds_of(body):
+        raise NoOneAutomaton
     keyed = tuple(v for v in variables if v.name not in carried)
     return Question(variables, keyed, body, apart, dict(_written(body, operand)), Builder(alphabet_of(body)))
 

@@ -94,7 +94,7 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     state.runs = Runs(
         **{f.name: array(f"runs/{f.name}") for f in fields(Runs) if f.name != "free"}, free=header["free"]
     )
-    for group, into in (("partition", state.partitions), ("value", state.streams.values)):
+    for group, into in (("partition", state.partitions), ("value", state.streams.values), ("said", state.said)):
         for i, numbers in enumerate(into):
             numbers.values = _read_values(blobs[f"{group}/{i}"])
     pairs = [name for name in blobs if name.startswith("pair/")]
@@ -151,6 +151,7 @@ def _arrays(state: MatchState) -> dict[str, npt.NDArray[Any]]:
 def _values(state: MatchState) -> dict[str, pa.Array]:
     found = {f"partition/{i}": numbers.values for i, numbers in enumerate(state.partitions)}
     found |= {f"value/{i}": numbers.values for i, numbers in enumerate(state.streams.values)}
+    found |= {f"said/{i}": numbers.values for i, numbers in enumerate(state.said)}
     return found | {f"pair/{i}": numbers.values for i, numbers in enumerate(state.streams.pairs)}
 
 

@@ -6,6 +6,7 @@ row, because which rows change nothing is not known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,16 +72,20 @@ def simulated(
     offset: int,
     purged: Integers,
     tick: Integers,
+    said: Sequence[int] | None,
 ) -> Candidates:
-    """Step the runs of every stream through its rows."""
+    """Step the runs of every stream through its rows; `said` is what each row's letter says besides its symbol."""
     for source in touch.origin.tolist():
         begun = [Run(s, 0, TIME_MAX, TIME_MIN, TIME_MAX) for s in detector.runs.initial]
         state.unbuilt.append(list(state.unbuilt[source]) if source >= 0 else begun)
     chains = _Chains(state.nodes)
     found: list[tuple[int, int, int]] = []
     for i in np.argsort(touch.stream, kind="stable").tolist():
-        stream, event = int(touch.stream[i]), int(touch.row[i]) + offset
-        runs, ended = _moved(detector, state, state.unbuilt[stream], int(symbol[i]), event, chains, purged, tick)
+        stream, row, letter = int(touch.stream[i]), int(touch.row[i]), int(symbol[i])
+        event = row + offset
+        if said is not None:
+            letter += said[row] * detector.runs.symbols
+        runs, ended = _moved(detector, state, state.unbuilt[stream], letter, event, chains, purged, tick)
         state.unbuilt[stream] = runs
         found += [(event, stream, head) for head in ended]
     state.nodes = chains.grown()
@@ -92,19 +97,19 @@ def _moved(
     detector: Detector,
     state: MatchState,
     runs: list[Run],
-    symbol: int,
+    letter: int,
     event: int,
     chains: _Chains,
     purged: Integers,
     tick: Integers,
 ) -> tuple[list[Run], list[int]]:
-    """The runs after a symbol, and the tuples of those that have ended."""
+    """The runs after a letter, and the tuples of those that have ended."""
     within = detector.plan.within_us
     new: dict[Any, Run] = {}
     ended: list[int] = []
     occ_time = int(state.events.occ_time[event])
     for run in runs:
-        for target, mark in detector.runs.moves(run.state, symbol) if run.until >= tick[event] else ():
+        for target, mark in detector.runs.moves(run.state, letter) if run.until >= tick[event] else ():
             moved = Run(target, run.head, run.least, run.most, run.until)
             if mark or target == FINAL:
                 least, most = min(run.least, occ_time), max(run.most, occ_time)

@@ -98,6 +98,7 @@ class MatchState:
     events: Events
     tails: dict[int, Tail] = field(default_factory=dict)
     unbuilt: list[list[Run]] = field(default_factory=list)
+    said: list[Numbers] = field(default_factory=list)
     inner: list[MatchState] = field(default_factory=list)
 
 
@@ -118,7 +119,8 @@ def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> MatchS
     runs = Runs(zero4, zero4, zero4, zero8, zero8, zero8, zero4, NONE)
     heads = np.zeros((0, states), np.int32)
     inner = [initial_state(one, classes) for one in detector.inner]
-    return MatchState(partitions, zero8, streams, zero4, zero8, heads, runs, nodes, events, inner=inner)
+    said = [no_numbers(arrow_type(kind)) for kind in detector.types_said]
+    return MatchState(partitions, zero8, streams, zero4, zero8, heads, runs, nodes, events, said=said, inner=inner)
 
 
 def with_streams(state: MatchState, detector: Detector, origin: Integers) -> None:

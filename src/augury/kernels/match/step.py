@@ -20,7 +20,9 @@ from augury.event import EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
+from augury.kernels.match.kinds import of_right_kind
 from augury.kernels.match.leaves import Rows, Tail, Truth, code_of, history_rows, looks_back, truth_of
+from augury.kernels.match.said import letters_say
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
@@ -118,7 +120,10 @@ def _found(
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
     times = expiry(detector, state.events, lifespans_us, chronon_us)
-    candidates = _walked(detector, state, touch, positions, offset, times)
+    said = letters_say(detector, rows, state.said) if detector.says else None
+    candidates = _walked(detector, state, touch, positions, offset, times, said)
+    if detector.kinds:
+        candidates = of_right_kind(detector, state, candidates)
     return _Found(candidates, offset, sum(truth.errors for truth in truths))
 
 
@@ -216,11 +221,12 @@ def _walked(
     positions: _Positions,
     offset: int,
     times: tuple[Integers, Integers],
+    said: Sequence[int] | None,
 ) -> Candidates:
     """Move the streams over the rows that touch them."""
     symbol = _symbols(detector, touch.leaves)
     if detector.tables is None:
-        return simulated(detector, state, touch, symbol, offset, *times)
+        return simulated(detector, state, touch, symbol, offset, *times, said)
     with_streams(state, detector, touch.origin)
     order, begins = group(touch.stream, len(state.at))
     active = np.flatnonzero(np.diff(begins))

@@ -252,7 +252,7 @@ def _general(
     known = {(int(p), *map(int, b)): i for i, (p, b) in enumerate(zip(streams.partition, streams.bound, strict=True))}
     before = dict(known)
     _close(seen, known, width)
-    origin = [_latest_part(binding, before) for binding in list(known)[len(before) :]]
+    origin = [latest_part(binding, before) for binding in list(known)[len(before) :]]
     if len(known) > len(before):
         bindings = np.array(list(known), np.int64).reshape(len(known), width + 1)
         streams.partition, streams.bound = bindings[:, 0].copy(), bindings[:, 1:].copy()
@@ -330,7 +330,7 @@ def _joined(one: Binding, other: Binding) -> Binding | None:
     return tuple(found)
 
 
-def _latest_part(binding: Binding, known: dict[Binding, int]) -> int:
+def latest_part(binding: Binding, known: dict[Binding, int]) -> int:
     """The stream that a new one was part of: that with most of its values, the others fresh."""
     best, best_count = -1, -1
     for chosen in product((False, True), repeat=len(binding) - 1):

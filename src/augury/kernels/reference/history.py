@@ -12,7 +12,7 @@ from datetime import date, datetime
 from itertools import product
 from typing import Final
 
-from augury.algebra.expression import Expression, Primitive, Some, Variable, walk
+from augury.algebra.expression import Apply, Expression, MatchOperator, Primitive, Some, Variable, walk
 from augury.algebra.scalar import Constant, Leaf, Previous, Scalar, Timing, Value
 from augury.event import key_of
 from augury.kernels.reference.scalars import value_of
@@ -113,10 +113,18 @@ class Scope:
         return replace(self, places={**self.places, variable: place})
 
     def substitutions(self, some: Some, further: Iterable[object] = ()) -> Iterator[Scope]:
-        """One scope per value of each variable that may make a difference: see `values_for`; and the `further` ones."""
-        others = [NoValue(len(self.values) + i) for i in range(len(some.variables))]
+        """One scope per value of each variable that may make a difference: see `values_for`; and the `further` ones.
+
+        Under a prefix a value that only another variable has had makes a difference: an event may come with it twice.
+        """
+        others: list[object] = [NoValue(len(self.values) + i) for i in range(len(some.variables))]
+        shared = [value for v in some.variables for value in self.values_for(v, some.operand)]
+        shared += [value for value, _ in self.values.values()]
+        if not any(isinstance(node, Apply) and node.operator is MatchOperator.PREFIX for node in walk(some)):
+            shared = []
+        others = [*shared, *further, *others]
         choices = [
-            [(value, v.type) for value in dict.fromkeys([*self.values_for(v, some.operand), *further, *others])]
+            [(value, v.type) for value in dict.fromkeys([*self.values_for(v, some.operand), *others])]
             for v in some.variables
         ]
         for chosen in product(*choices):
