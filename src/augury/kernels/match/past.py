@@ -27,8 +27,8 @@ from augury.algebra.expression import (
     joins_only,
     parts,
 )
-from augury.algebra.scalar import Constant
 from augury.algebra.inner import open_variables
+from augury.algebra.scalar import Constant
 from augury.automata.alphabet import Alphabet, alphabet_of, is_found, number_of
 from augury.automata.build import Builder, NoOneAutomaton
 from augury.automata.kinds import kinds_of
