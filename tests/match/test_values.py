@@ -15,9 +15,11 @@ from augury.automata.runs import TooManyRuns
 from augury.event import EventClass
 from augury.kernels.match import TooManyTuples, detector_of, initial_state, step
 from augury.kernels.match.saved import loaded, saved
+from augury.kernels.match.why import why
+from augury.kernels.match.why_not import why_not
 from augury.kernels.reference import Event, Occurrence, detect
 from tests.match.columns import CLASSES, batch, detected, expected, found_class
-from tests.match.generate import SECOND, Wanted
+from tests.match.generate import SECOND, Wanted, pair, plan
 from tests.match.test_kernel import random_case
 
 INNER = Wanted(depth=3, inner=8)
@@ -145,3 +147,27 @@ def test_too_many_ways_to_be_equal_are_refused(monkeypatch: pytest.MonkeyPatch) 
 def test_what_nobody_can_decide_is_an_error(match: str) -> None:
     result = check(f"{CLASS_TEXT}CREATE COMPLEX EVENT CLASS T () ID () AS MATCH {match};")
     assert [d.code for d in result.diagnostics if d.code.startswith("E")] == ["E314"]
+
+
+@pytest.mark.parametrize("wanted", [INNER, EQUAL], ids=["open", "equal"])
+def test_why_and_why_not_tell_values_apart(wanted: Wanted) -> None:
+    asked = told = 0
+    for seed in range(800):
+        expression, events = pair(seed, wanted, events=6)
+        match = plan(expression)
+        detector = detector_of(match)
+        if not detector.says and not detector.kinds:
+            continue
+        occurrences = {o.seq: o for o in detect(match, events)}
+        for event in events:
+            asked += 1
+            found = why_not(match, batch(events), event.seq)
+            assert found.took_place == (event.seq in occurrences), (seed, event.seq)
+            assert found.sentence
+            if found.took_place:
+                told += 1
+                occurrence = occurrences[event.seq]
+                known = why(match, batch(events), event.seq, occurrence.constituents, occurrence.values)
+                assert tuple(known.constituents) == occurrence.constituents, (seed, event.seq)
+    assert asked > 80
+    assert told > 20

@@ -27,7 +27,6 @@ from augury.algebra.expression import (
     walk,
 )
 from augury.api import compile
-from augury.automata.build import NoOneAutomaton
 from augury.automata.operations import TooManyStates
 from augury.automata.runs import TooManyRuns
 from augury.automata.tuples import tuples_of
@@ -44,7 +43,7 @@ from tests.match.generate import Wanted, pair, plan
 from tests.match.test_reference import CASES, Case, events_of, lifespans_of, plan_of
 
 ROOT = Path(__file__).parents[2]
-UNSUPPORTED = (NoOneAutomaton, TooManyRuns, TooManyStates)
+UNSUPPORTED = (TooManyRuns, TooManyStates)
 LETTERS = ["A ()", "B ()", "C ()", "K (k INT, v INT)"]
 
 

@@ -31,6 +31,13 @@ from augury.algebra.expression import (
     walk,
 )
 
+_OWN = "#"
+
+
+def written_name(variable: Variable) -> str:
+    """What a variable is called in the program, whether it has a name of its own or not."""
+    return variable.name.partition(_OWN)[0]
+
 
 def with_open_variables(expression: Expression) -> Expression:
     """Inner variables settled: one for which any value will do is freed, any other has a `Some` and a name of its own.
@@ -53,7 +60,7 @@ def with_open_variables(expression: Expression) -> Expression:
                 inside = freed(inside, any_will_do)
                 for variable in variables:
                     if variable.name not in any_will_do:
-                        own = replace(variable, name=f"{variable.name}#{next(numbers)}")
+                        own = replace(variable, name=f"{variable.name}{_OWN}{next(numbers)}")
                         inside = Some((own,), renamed(inside, variable.name, own.name))
                 return inside
             case _:

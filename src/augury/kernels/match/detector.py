@@ -41,7 +41,6 @@ from augury.automata.runs import FINAL, Runs, either
 from augury.automata.tuples import of_kind, places_of, remembering, tuples_of
 from augury.kernels.match.inner import set_apart
 from augury.kernels.match.unnamed import demand_of, shape_of
-from augury.types import Type
 
 Op = MatchOperator
 CONSTITUENT = 1
@@ -123,11 +122,6 @@ class Detector:
     def kind_shift(self) -> int:
         """The bit of a mark from which on it is the number of a kind, from 1."""
         return len(self.variables) + 1
-
-    @property
-    def types_said(self) -> tuple[Type, ...]:
-        """The types of the values that letters say, each once."""
-        return tuple(dict.fromkeys(says.variable.type for says in self.says))
 
     def fingerprint(self) -> str:
         """What the state of this detector is filed under: equal for equal machines, whatever their names."""

@@ -25,6 +25,7 @@ from augury.algebra.expression import (
     children,
     walk,
 )
+from augury.algebra.inner import written_name
 from augury.algebra.scalar import Constant, Field, dump, leaves
 from augury.automata.alphabet import is_found, names_start
 from augury.kernels.match.inline import inline, value_text
@@ -108,8 +109,9 @@ class _Asked:
                 return self.nth(part, at_hand, place, marked)
             case Apply(operator=operator, operands=operands):
                 return self.apply(part, operator, operands, at_hand, place, marked)
-            case Some():
-                raise AssertionError("variables are bound around the whole, or freed before")
+            case Some(variables=variables):
+                names = ", ".join(written_name(v) for v in variables)
+                return self.blame(part, f"{self.text(part)} takes place at {self.at(place)} for no value of {names}")
 
     def misfit(self, leaf: Primitive, place: int) -> str:
         """Why an event is not one of a class with arguments and a mask."""

@@ -6,9 +6,12 @@ several kinds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
+from augury.algebra.expression import Variable
 from augury.algebra.scalar import Constant
 from augury.automata.kinds import Kind
 from augury.kernels.match.collect import Candidates
@@ -44,23 +47,30 @@ def _fits(
     detector: Detector, kind: Kind, binding: Binding, known: dict[Binding, int], values: list[list[object]]
 ) -> bool:
     """Whether values that only this stream stands for can be equal just so."""
-    value_of: dict[int, object] = {n: term.value for term, n in kind.items() if isinstance(term, Constant)}
-    placed = [(kind[v], i) for i, v in enumerate(detector.keyed) if v in kind]
-    for number, i in placed:
-        if binding[i + 1] != FRESH:
-            value = values[i][binding[i + 1]]
-            if not _same(value_of.setdefault(number, value), value):
-                return False
-    distinct = list(value_of.values())
-    if any(_same(a, b) for j, a in enumerate(distinct) for b in distinct[:j]):
+    bound = zip(detector.keyed, binding[1:], values, strict=True)
+    demanded = values_demanded(kind, {v: of[n] for v, n, of in bound if n != FRESH})
+    if demanded is None:
         return False
     full = list(binding)
-    for number, i in placed:
-        if full[i + 1] == FRESH and number in value_of:
-            met = [n for n, value in enumerate(values[i]) if _same(value, value_of[number])]
-            full[i + 1] = met[0] if met else FRESH
+    for i, variable in enumerate(detector.keyed, 1):
+        if full[i] == FRESH and variable in demanded:
+            met = [n for n, value in enumerate(values[i - 1]) if same_value(value, demanded[variable])]
+            full[i] = met[0] if met else FRESH
     return latest_part(tuple(full), known) == known[binding]
 
 
-def _same(a: object, b: object) -> bool:
+def values_demanded(kind: Kind, bound: Mapping[Variable, object]) -> dict[Variable, object] | None:
+    """The values that variables have to have where these have theirs; None where they cannot be equal just so."""
+    value_of: dict[int, object] = {n: term.value for term, n in kind.items() if isinstance(term, Constant)}
+    for variable, value in bound.items():
+        if variable in kind and not same_value(value_of.setdefault(kind[variable], value), value):
+            return None
+    distinct = list(value_of.values())
+    if any(same_value(a, b) for j, a in enumerate(distinct) for b in distinct[:j]):
+        return None
+    return {v: value_of[n] for v, n in kind.items() if isinstance(v, Variable) and n in value_of}
+
+
+def same_value(a: object, b: object) -> bool:
+    """Whether two values are one to a variable: NULL is NULL, and NaN is NaN."""
     return a == b or (a != a and b != b)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from augury import limits
 from augury.algebra.expression import (
     Choice,
     Expression,
@@ -30,8 +32,10 @@ from augury.algebra.expression import (
 from augury.algebra.inner import open_variables
 from augury.algebra.scalar import Constant
 from augury.automata.alphabet import Alphabet, alphabet_of, is_found, number_of
-from augury.automata.build import Builder, NoOneAutomaton
-from augury.automata.kinds import kinds_of
+from augury.automata.build import Builder
+from augury.automata.kinds import Kind, kinds_of, may_come
+from augury.automata.opened import Saying, sayings
+from augury.diagnostics import Diagnostic, Mark, Span
 from augury.event import Attribute, ClassKind, EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
@@ -40,7 +44,9 @@ from augury.kernels.columns.column import Column
 from augury.kernels.match.detector import detector_of
 from augury.kernels.match.inline import value_text
 from augury.kernels.match.inner import set_apart
+from augury.kernels.match.kinds import values_demanded
 from augury.kernels.match.leaves import Rows, code_of, history_rows, keyed_places, true_rows
+from augury.kernels.match.said import letters_say, no_values
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.state import initial_state
 from augury.kernels.match.step import step
@@ -50,6 +56,19 @@ FRESH: Final = -1
 
 Valuation = Mapping[str, int]
 """For each keyed variable the number of its value, or FRESH."""
+
+
+class TooManyValues(ValueError):
+    """Variables have had more combinations of values than are looked through; `diagnostics` says so, and where."""
+
+    def __init__(self, variables: Sequence[Variable], count: int, seq: int, span: Span) -> None:
+        """Make the diagnostic, as other limits have one."""
+        names = ", ".join(f"`{variable.name}`" for variable in variables)
+        most = f"at most {limits.STREAMS_JOINED_MAX:,} combinations of values of {names}"
+        message = f"`why` looks through {most}, and up to event {seq} there are {count:,}"
+        super().__init__(message)
+        helps = ("the constituents of the occurrence say which events it is made of",)
+        self.diagnostics = (Diagnostic("E313", message, Mark(span, "cannot be told"), helps=helps),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +83,10 @@ class Values:
         return np.array(
             [self.known.setdefault(_comparable(v), (len(self.known), v))[0] for v in plain_values], np.int64
         )
+
+    def has(self, value: object) -> bool:
+        """Whether a value has a number."""
+        return _comparable(value) in self.known
 
     def __getitem__(self, number: int) -> Any:
         """The value of a number."""
@@ -88,12 +111,10 @@ class Question:
     body: Expression
     apart: tuple[Some, ...]
     written: Mapping[int, Expression]
-    builder: Builder
-
-    @property
-    def alphabet(self) -> Alphabet:
-        """The symbols that `body` tells apart."""
-        return self.builder.alphabet
+    alphabet: Alphabet
+    says: tuple[Saying, ...]
+    builders: tuple[tuple[Kind, Builder], ...]
+    """What knows the machines of `body` and its parts, for each kind of values that a prefix tells apart."""
 
     @property
     def parts(self) -> tuple[Expression, ...]:
@@ -102,7 +123,7 @@ class Question:
 
 
 def question_of(expression: Expression) -> Question:
-    """Make an expression ready; raises `NoOneAutomaton` where no automaton tells its values apart."""
+    """Make an expression ready."""
     variables = expression.variables if isinstance(expression, Some) else ()
     operand = expression.operand if isinstance(expression, Some) else expression
     whole, apart = set_apart(operand)
@@ -115,16 +136,20 @@ def question_of(expression: Expression) -> Question:
     names = [name for name, _ in places]
     carried = {name for name, number in places if names.count(name) == 1 and joins_only(whole, number)}
     body = freed(whole, carried)
-    if open_variables(body) or kinds_of(body):
-        raise NoOneAutomaton
     keyed = tuple(v for v in variables if v.name not in carried)
-    return Question(variables, keyed, body, apart, dict(_written(body, operand)), Builder(alphabet_of(body)))
+    says, alphabet = sayings(body), alphabet_of(freed(body, open_variables(body)))
+    builders = tuple((kind, Builder(alphabet, says, may_come(alphabet, kind))) for kind in kinds_of(body))
+    builders = builders or (({}, Builder(alphabet, says)),)
+    return Question(variables, keyed, body, apart, dict(_written(body, operand)), alphabet, says, builders)
 
 
 def _written(node: Expression, original: Expression) -> Iterator[tuple[int, Expression]]:
     while isinstance(original, Some) and not (isinstance(node, Primitive) and is_found(node)):
         original = original.operand
     yield id(node), original
+    while isinstance(node, Some):
+        node = node.operand
+        yield id(node), original
     if not isinstance(node, Primitive):
         for one, of in zip(children(node), children(original), strict=True):
             yield from _written(one, of)
@@ -143,6 +168,8 @@ class Past:
     numbers: Mapping[str, Values]
     found: Mapping[Primitive, Mapping[int, tuple[int, ...]]]
     """For each part that is apart, by its leaf, where it takes place, and the places of the events it does so with."""
+    said: tuple[int, ...]
+    """What the letter of each row says besides its symbol."""
 
     @property
     def last(self) -> int:
@@ -194,6 +221,23 @@ class Past:
         found = [symbol_of[frozenset(np.flatnonzero(holds[:, row]).tolist())] for row in example.tolist()]
         return np.array(found, np.int32)[which]
 
+    def letters(self, chosen: Valuation) -> list[int]:
+        """The letter of each row: its symbol, and what it says."""
+        size = len(self.question.alphabet.symbols)
+        return [symbol + size * what for symbol, what in zip(self.symbols(chosen).tolist(), self.said, strict=True)]
+
+    def builders(self, chosen: Valuation) -> list[int]:
+        """Which kinds these values may be of, by number; a value that no event has may be of several."""
+        bound = {v: self.numbers[v.name][chosen[v.name]] for v in self.question.keyed if chosen[v.name] != FRESH}
+        found = []
+        for number, (kind, _) in enumerate(self.question.builders):
+            demanded = values_demanded(kind, bound)
+            fresh = {} if demanded is None else {v: d for v, d in demanded.items() if v not in bound}
+            # A value that some event has had is not fresh.
+            if demanded is not None and not any(self.numbers[v.name].has(d) for v, d in fresh.items()):
+                found.append(number)
+        return found
+
     def values_at(self, name: str, places: Sequence[int]) -> list[int]:
         """The numbers of the values that a keyed variable has at some rows, latest first."""
         found = [
@@ -203,6 +247,10 @@ class Past:
             if variable == name and numbers[place] != FRESH
         ]
         return list(dict.fromkeys(found))
+
+    def combinations(self, among: Sequence[int]) -> int:
+        """How many valuations there are."""
+        return prod(len(self.values_at(v.name, among)) + 1 for v in self.question.keyed)
 
     def valuations(self, among: Sequence[int]) -> Iterator[Valuation]:
         """Every combination of the values that keyed variables have at some rows, and of one that no event has."""
@@ -287,7 +335,9 @@ def _past(question: Question, rows: Rows) -> Past:
                 column = np.full(len(rows.index), FRESH, np.int64)
                 column[at] = numbers[name].numbers(_bound(rows, leaf, place, variable, at))
                 bound.append((i, name, column))
-    return Past(question, rows, true, tuple(bound), numbers, found)
+    says = question.says
+    said = letters_say(says, rows, no_values(says)) if says else [0] * len(rows.index)
+    return Past(question, rows, true, tuple(bound), numbers, found, tuple(said))
 
 
 def _bound(rows: Rows, leaf: Primitive, place: int, variable: Variable, at: Integers) -> pa.Array:

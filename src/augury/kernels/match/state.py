@@ -18,6 +18,7 @@ from augury.kernels.batch import Integers
 from augury.kernels.columns import arrow_type
 from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import Tail
+from augury.kernels.match.said import no_values
 from augury.kernels.match.streams import Numbers, Streams, no_numbers
 
 NONE = -1
@@ -119,7 +120,7 @@ def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> MatchS
     runs = Runs(zero4, zero4, zero4, zero8, zero8, zero8, zero4, NONE)
     heads = np.zeros((0, states), np.int32)
     inner = [initial_state(one, classes) for one in detector.inner]
-    said = [no_numbers(arrow_type(kind)) for kind in detector.types_said]
+    said = no_values(detector.says)
     return MatchState(partitions, zero8, streams, zero4, zero8, heads, runs, nodes, events, said=said, inner=inner)
 
 

@@ -120,7 +120,7 @@ def _found(
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
     times = expiry(detector, state.events, lifespans_us, chronon_us)
-    said = letters_say(detector, rows, state.said) if detector.says else None
+    said = letters_say(detector.says, rows, state.said) if detector.says else None
     candidates = _walked(detector, state, touch, positions, offset, times, said)
     if detector.kinds:
         candidates = of_right_kind(detector, state, candidates)

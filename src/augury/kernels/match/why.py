@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -19,11 +18,12 @@ from augury.algebra.scalar import Constant, Field, Leaf, Scalar, leaves
 from augury.automata.runs import FINAL, Runs, TooManyRuns
 from augury.automata.tuples import tuples_of
 from augury.clock import show_time
+from augury.diagnostics import Span
 from augury.event import key_of
 from augury.kernels.batch import Batch
 from augury.kernels.columns import arrow_type, evaluate, holds
 from augury.kernels.match.inline import inline, value_text
-from augury.kernels.match.past import Past, Question, occurrences_at, pasts, plain, question_of
+from augury.kernels.match.past import Past, Question, TooManyValues, occurrences_at, pasts, plain, question_of
 
 THE_PLACE = "the place itself"
 """What an event is there for that no part asks for: the expression takes place at it."""
@@ -83,8 +83,8 @@ def why(
     """The tuple of the occurrence at `seq` that has just these constituents; without them, one that COLLECT chooses.
 
     `values` are attributes of the occurrence, which tell apart tuples that have the same events, and occurrences of
-    COLLECT ALL. `source` is the text of the program, from which parts are cited. Raises `NotAnOccurrence`, and what
-    `detector_of` raises.
+    COLLECT ALL. `source` is the text of the program, from which parts are cited. Raises `NotAnOccurrence`,
+    `TooManyValues`, and what `detector_of` raises.
     """
     if constituents is None:
         constituents, values = _collected(plan, batch, seq, values or {}, chronon_us)
@@ -94,9 +94,11 @@ def why(
         for feed in plan.feeds
         if isinstance(feed.value, Field) and not feed.value.scope and feed.attribute in (values or {})
     }
-    marking = _marking(question)
     for past in pasts(plan, question, batch, seq):
-        found = _chosen(past, marking, frozenset(constituents), wanted, plan.where)
+        try:
+            found = _chosen(past, True, frozenset(constituents), wanted, plan.where, plan.expression.span)
+        except TooManyRuns:
+            found = _chosen(past, False, frozenset(constituents), wanted, plan.where, plan.expression.span)
         if found is not None:
             return _told(past, found, source)
     raise NotAnOccurrence(f"there is no occurrence at {seq} with the constituents {list(constituents)}")
@@ -120,19 +122,10 @@ Chain = tuple[tuple[int, int], ...]
 """Places of the history, ascending, each with its marks."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Marking:
-    """Runs whose marks say which part an event stands for; or, where those are too many, only that it is one."""
-
-    runs: Runs
-    is_exact: bool
-
-
-def _marking(question: Question) -> Marking:
-    try:
-        return Marking(tuples_of(question.body, question.builder, lambda part: 1 << part), True)
-    except TooManyRuns:
-        return Marking(tuples_of(question.body, question.builder, lambda _: 1), False)
+def _markings(question: Question, *, is_exact: bool) -> list[Runs]:
+    """For each kind of values runs whose marks say which part an event stands for; or only that it is one."""
+    mark_of: Callable[[int], int] = (lambda part: 1 << part) if is_exact else (lambda _: 1)
+    return [tuples_of(question.body, builder, mark_of) for _, builder in question.builders]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,23 +138,35 @@ class Found:
 
 def _chosen(
     past: Past,
-    marking: Marking,
+    is_exact: bool,
     constituents: frozenset[int],
     wanted: Mapping[str, object],
     where: Scalar | None,
+    span: Span,
 ) -> Found | None:
-    """The tuple with just these constituents: one with the wanted values, and of those the one with the least."""
+    """The tuple with just these constituents: one with the wanted values, and of those the one with the least.
+
+    Which part each event stands for is told exactly, or, where that makes too many runs, by what is true of it.
+    """
     allowed = [place for place in range(past.last + 1) if past.constituents(place) <= constituents]
     if not allowed or allowed[-1] != past.last:
         return None
-    own = past.question.parts
+    own, markings = past.question.parts, _markings(past.question, is_exact=is_exact)
     for among in (allowed, range(past.last + 1)):
         found = []
-        for valuation in islice(past.valuations(among), limits.STREAMS_JOINED_MAX):
-            symbols = past.symbols(valuation).tolist()
-            for chain in _ended(marking.runs, symbols, frozenset(allowed), lambda mark: _binding(own, mark)):
+        if (count := past.combinations(among)) > limits.STREAMS_JOINED_MAX:
+            # Among some of them there may be a tuple, and among the others a better one: neither is an answer.
+            raise TooManyValues(past.question.keyed, count, past.seq(past.last), span)
+        for valuation in past.valuations(among):
+            letters = past.letters(valuation)
+            ended = [
+                chain
+                for number in past.builders(valuation)
+                for chain in _ended(markings[number], letters, frozenset(allowed), lambda mark: _binding(own, mark))
+            ]
+            for chain in ended:
                 if frozenset().union(*(past.constituents(place) for place, _ in chain)) == constituents:
-                    found.append(_found(past, own, marking, symbols, chain))
+                    found.append(_found(past, own, letters, chain, is_exact=is_exact))
         found = [one for one in found if where is None or _satisfies(past, one, where)]
         if found:
             fitting = [one for one in found if _fits(one, wanted)] or found
@@ -171,18 +176,18 @@ def _chosen(
 
 
 def _ended(
-    runs: Runs, symbols: Sequence[int], allowed: frozenset[int], bound: Callable[[int], frozenset[str]]
+    runs: Runs, letters: Sequence[int], allowed: frozenset[int], bound: Callable[[int], frozenset[str]]
 ) -> list[Chain]:
-    """The tuples of the runs that end at the last symbol and mark only events that are allowed.
+    """The tuples of the runs that end at the last letter and mark only events that are allowed.
 
     Of tuples that have the same events and bind the same variables, and whose runs have the same future, one.
     """
     now: dict[Any, Chain] = {(state, (), frozenset()): () for state in runs.initial}
-    for place, symbol in enumerate(symbols):
-        is_last = place == len(symbols) - 1
+    for place, letter in enumerate(letters):
+        is_last = place == len(letters) - 1
         following: dict[Any, Chain] = {}
         for (state, places, names), chain in now.items():
-            for target, mark in runs.moves(state, symbol):
+            for target, mark in runs.moves(state, letter):
                 if (target == FINAL) != is_last or (mark and place not in allowed):
                     continue
                 if mark or is_last:
@@ -210,9 +215,9 @@ def _bits(mark: int) -> list[int]:
 # ---- telling -------------------------------------------------------------------------------------
 
 
-def _found(past: Past, own: Sequence[Expression], marking: Marking, symbols: Sequence[int], chain: Chain) -> Found:
+def _found(past: Past, own: Sequence[Expression], letters: Sequence[int], chain: Chain, *, is_exact: bool) -> Found:
     parts_at = [
-        (place, tuple(_bits(mark)) if marking.is_exact or not mark else _possible(past, symbols[place]))
+        (place, tuple(_bits(mark)) if is_exact or not mark else _possible(past, letters[place]))
         for place, mark in chain
     ]
     names = {v.name for v in past.question.variables}
@@ -225,10 +230,10 @@ def _found(past: Past, own: Sequence[Expression], marking: Marking, symbols: Seq
     return Found(tuple(parts_at), tuple(sorted(values.items())))
 
 
-def _possible(past: Past, symbol: int) -> tuple[int, ...]:
+def _possible(past: Past, letter: int) -> tuple[int, ...]:
     """The parts that are true of an event, one of which it stands for."""
     alphabet = past.question.alphabet
-    true = {alphabet.leaves[leaf] for leaf in alphabet.symbols[symbol].leaves}
+    true = {alphabet.leaves[leaf] for leaf in alphabet.symbols[letter % len(alphabet.symbols)].leaves}
     return tuple(i for i, part in enumerate(parts(past.question.body)) if isinstance(part, Place) or part in true)
 
 

@@ -97,9 +97,7 @@ def _took_place(plan: MatchPlan, histories: Sequence[Past], batch: Batch, seq: i
     question = histories[0].question
     filtered = plan.where is not None or plan.within_us is not None
     hopes = any(isinstance(node, Apply) and node.operator is MatchOperator.PREFIX for node in walk(question.body))
-    combinations = prod(
-        1 + len(past.values_at(v.name, range(past.last + 1))) for v in question.keyed for past in histories
-    )
+    combinations = prod(past.combinations(range(past.last + 1)) for past in histories)
     # Which leaves one event of a value can satisfy at once symbols do not know: prefix would hope in vain.
     if filtered or (hopes and question.keyed) or combinations > _WALKS_MAX:
         return len(occurrences_at(plan, batch, seq, chronon_us)) > 0
@@ -109,7 +107,7 @@ def _took_place(plan: MatchPlan, histories: Sequence[Past], batch: Batch, seq: i
 def _takes_place(past: Past) -> bool:
     """Whether the expression takes place at the last event for some values."""
     question = past.question
-    language = question.builder.build(question.body)
+    language = question.builders[0][1].build(question.body)
     if not isinstance(language, Automaton):
         readings = (Reading(past, valuation) for valuation in past.valuations(range(past.last + 1)))
         return any(past.last in reading.where(question.body, reading.whole, {}) for reading in readings)
