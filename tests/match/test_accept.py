@@ -24,13 +24,14 @@ from augury import types as t
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.datafiles import Unreadable
-from augury.history import versions
+from augury.history import numbered, pieces, versions
 from augury.history.accept import Accepted, accept
 from augury.history.merge import merge
 from augury.history.raw import Broken, Raw, RawRows, RawTable
 from augury.history.values import fit, fit_objects
 from augury.kernels.batch import WITHDRAW, Batch, Occurrences
 from augury.kernels.columns import arrow_type
+from augury.local import sources
 from augury.local.sources import read_events, tables_of
 from tests.match import accept_reference
 
@@ -496,6 +497,37 @@ def test_rows_cut_into_several_sources_give_the_same(rows: list[dict[str, Any]],
     assert whole.rejected.reason == parts.rejected.reason
 
 
+def of_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with values of one type a field, as columns have them."""
+    number = row["id"] if isinstance(row["id"], int) else 2**40
+    price = None if row["price"] is None else Decimal(row["price"])
+    return {**seconds(row), "id": number, "price": price, "open": None if row["open"] is None else bool(row["open"])}
+
+
+@given(st.lists(a_row(), max_size=25), st.integers(1, 5), st.integers(1, 4))
+@settings(max_examples=200)
+def test_tables_cut_into_pieces_of_any_size_give_the_same(rows: list[dict[str, Any]], size: int, at_once: int) -> None:
+    """Many rows are looked at in pieces, of which classes have parts, and classes fall out of order between them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pieces, "_PIECE_ROWS", size)
+        patched.setattr(numbered, "_ROWS_AT_ONCE", at_once)
+        assert_as_the_reference(rows)
+        table = pa.Table.from_pylist([of_columns(row) for row in rows])
+        cut = accepted(table)
+    whole = accepted(table)
+    assert rows_of(cut.batch) == rows_of(whole.batch)
+    assert (cut.rejected, cut.absorbed, changes_of(cut)) == (whole.rejected, whole.absorbed, changes_of(whole))
+
+
+def test_times_that_came_as_one_are_kept_once() -> None:
+    """With many events memory is what acceptance costs."""
+    found = accepted(pa.table({"event": ["Order"] * 3, "id": [1, 2, 3], "det_time": [1, 2, 3]})).batch
+    assert found.occ_time is found.det_time
+    found = accepted(pa.table({"event": ["Order"] * 3, "id": [1, 2, 3], "det_time": [3, 2, 1]})).batch
+    assert found.occ_time is found.det_time
+    assert found.det_time.tolist() == [1 * SECOND, 2 * SECOND, 3 * SECOND]
+
+
 def test_many_rows_go_through_the_compiled_loop_and_come_out_the_same() -> None:
     count = versions._COMPILED_ROWS_MIN + 5
     random = np.random.default_rng(7)
@@ -647,6 +679,41 @@ def test_broken_lines_are_rejected_and_their_neighbours_go_on(tmp_path: Path) ->
         "it holds a number th",
         "it is nested too dee",
     ]
+
+
+@given(st.text(st.sampled_from('{}[]":, 1.eE-atrufl\\\t\u00a0\x0c'), max_size=14))
+@settings(max_examples=300)
+def test_a_line_is_read_as_json_reads_it(text: str) -> None:
+    """The short way to the scanner of json takes what json takes, and says what json says of the rest."""
+    line = text.encode().strip()
+    try:
+        expected = sources._DECODER.decode(line.decode())
+    except json.JSONDecodeError as error:
+        expected = Broken(f"it is not JSON: {error.msg} at column {error.colno}", line.decode())
+    if not isinstance(expected, dict | Broken):
+        expected = Broken(sources._NO_OBJECT, line.decode())
+    assert sources._row(line) == expected
+
+
+def test_what_stands_around_an_object_is_not_passed_over() -> None:
+    assert sources._row(b'{"a": 1.50, "b": [1e400]}') == {"a": Decimal("1.50"), "b": [Decimal("1e400")]}
+    for text, reason in (
+        ('{"a": 1} x', "Extra data at column 10"),
+        ('{"a": 1}{}', "Extra data at column 9"),
+        ("x", "Expecting value at column 1"),
+        ('{"a": }', "Expecting value at column 7"),
+    ):
+        assert sources._row(text.encode()) == Broken(f"it is not JSON: {reason}", text)
+
+
+def test_lines_are_made_into_text_when_they_are_shown(tmp_path: Path) -> None:
+    file = tmp_path / "e.jsonl"
+    file.write_bytes(b'{"event": "Tick", "id": 1, "det_time": 1}\n  {"event": "N\xc3\xa9ant"} \n')
+    (raw,) = read_events(str(file))
+    assert isinstance(raw, RawRows)
+    assert raw.texts is not None
+    assert list(raw.texts[1:]) == [raw.texts[1]] == ['{"event": "Néant"}']
+    assert read(file).rejected.raw == ('{"event": "Néant"}',)
 
 
 def test_broken_rows_of_csv_are_rejected_and_a_file_may_name_the_class(tmp_path: Path) -> None:

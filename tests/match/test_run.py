@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from augury import limits
 from augury import types as t
 from augury.algebra.program import ClassPlan, Program
 from augury.api import compile
@@ -141,6 +142,52 @@ def test_what_cannot_be_run_yet_is_refused_before_an_event_is_read(statement: st
     (diagnostic,) = raised.value.diagnostics
     assert diagnostic.code == "E313"
     assert (CLASSES + statement)[diagnostic.mark.span.start : diagnostic.mark.span.end] == "C"
+
+
+@pytest.mark.parametrize(
+    ("clauses", "helps"),
+    [
+        ("COLLECT ALL", ["add WITHIN", "PARTITION BY", "COLLECT RECENT"]),
+        ("COLLECT COUNT(*) AS n", ["add WITHIN", "PARTITION BY", "COLLECT RECENT"]),
+        ("PARTITION BY I WITHIN 1d COLLECT ALL", ["WITHIN 1d is long", "COLLECT RECENT"]),
+        ("WHERE Order.quantity > 0", ["add WITHIN", "PARTITION BY", "WHERE needs every tuple"]),
+    ],
+)
+def test_a_history_with_too_many_open_tuples_is_told_the_limit_and_what_to_do(clauses: str, helps: list[str]) -> None:
+    # Each event doubles them.
+    text = CLASSES + f"CREATE COMPLEX EVENT CLASS Many (n BIGINT) ID () AS MATCH relative+(Order) {clauses};"
+    with pytest.raises(CannotRun) as raised:
+        compile(text).detect([{"event": "Order", "occ_time": i, "I": 7, "quantity": i} for i in range(20)])
+    (diagnostic,) = raised.value.diagnostics
+    assert diagnostic.code == "E313"
+    assert diagnostic.message == (
+        f"this engine keeps at most {limits.TUPLES_MAX:,} occurrence tuples of one history open at a time, "
+        "and `Many` has more"
+    )
+    assert text[diagnostic.mark.span.start : diagnostic.mark.span.end] == "Many"
+    for found, wanted in zip(diagnostic.helps, helps, strict=True):
+        assert wanted in found
+
+
+def test_the_command_line_says_what_to_do_about_too_many_open_tuples(file: File) -> None:
+    text = CLASSES + "CREATE COMPLEX EVENT CLASS Many () ID () AS MATCH relative+(Order) COLLECT ALL;"
+    events = "".join(f'{{"event": "Order", "occ_time": {i}, "I": 7, "quantity": {i}}}\n' for i in range(20))
+    done = run(file(text, "p.bicepl"), "--events", file(events, "e.jsonl"))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "error[E313]: this engine keeps at most 10,000 occurrence tuples" in done.stderr
+    assert all(clause in done.stderr for clause in ("WITHIN", "PARTITION BY", "COLLECT RECENT"))
+
+
+def test_variables_that_combine_in_too_many_ways_are_told_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "STREAMS_JOINED_MAX", 50)
+    text = (
+        "CREATE COMPLEX EVENT CLASS Many (X INT, Y INT) ID ()\n"
+        "  AS MATCH prior(Order(X, _), Perform(Y, _), Order(X, _), Perform(Y, _));"
+    )
+    names = ("Order", "Perform")
+    events = [{"event": names[i % 2], "occ_time": i, "I": i, "quantity": i, "amount": i} for i in range(60)]
+    with pytest.raises(CannotRun, match="at most 50 combinations of values of variables apart, and `Many` has more"):
+        compile(CLASSES + text).detect(events)
 
 
 def test_actions_rules_and_triggers_are_left_out_with_a_warning() -> None:

@@ -68,6 +68,18 @@ CREATE COMPLEX EVENT CLASS Again (I INT) ID (I) AS MATCH sequence(Near(I, _), Pe
 CREATE COMPLEX EVENT CLASS Last (I INT, Q INT) ID () AS MATCH prior(Far(I), Near(I, Q)) COLLECT ALL;
 CREATE COMPLEX EVENT CLASS Parted (I INT) ID () AS MATCH prior(Near(I, _), Order(I, _)) PARTITION BY I;
 """,
+    # Masks, WHERE and RETURN divide by zero here and there, and values are too large for their attributes.
+    "failing": """
+CREATE COMPLEX EVENT CLASS Share (I BIGINT, part DOUBLE) ID ()
+  AS MATCH prior(Order(I, Q)[10 / Q > 1], Perform(I, A)) WHERE 9 / A > 1 RETURN Q / (A - 3) AS part;
+CREATE COMPLEX EVENT CLASS Rate (large INT) ID ()
+  AS MATCH sequence(Order[8 / Q > 0.5], Perform[8 / A > 0.5]) RETURN Order.Q * 1000000000 AS large;
+CREATE COMPLEX EVENT CLASS Moved (I INT) ID ()
+  AS MATCH Order(I, _)[12 / (Q - PREV(Q)) > 2] OVER (Order) PARTITION BY I;
+CREATE COMPLEX EVENT CLASS Later (I BIGINT) ID ()
+  AS MATCH prior(Share(I, _)[1 / part IS NULL OR part > 1], Perform(I, _)) WHERE 5 / (I - 2) > -9;
+CREATE COMPLEX EVENT CLASS Sound (I INT) ID () AS MATCH prior(Order(I, _), Perform(I, _));
+""",
 }
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

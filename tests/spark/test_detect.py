@@ -14,11 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import augury
 from augury.algebra.program import Program
 from augury.api import compile
+from augury.cli import app
 from augury.history.raw import Raw
 from augury.kernels.match import TooManyTuples
 from augury.local.engine import detect as detect_in_process
@@ -35,13 +38,17 @@ from tests.spark.programs import CLASSES, PROGRAMS, events, program
 SECOND = 1_000_000
 
 
-def shown(found: Any, of: Program) -> tuple[list[str], Any, int, int]:
+Shown = tuple[list[str], Any, int, int, list[int]]
+
+
+def shown(found: Any, of: Program) -> Shown:
     """All that a run says, of either engine."""
     texts = list(lines(found.versions, found.occurrences, of.settings.chronon_us))
-    return texts, found.rejected, found.absorbed, len(found.versions)
+    errors = [occurrences.errors for occurrences in found.occurrences]
+    return texts, found.rejected, found.absorbed, len(found.versions), errors
 
 
-def in_process(of: Program, raw: Iterable[Raw], until_us: int | None = None) -> tuple[list[str], Any, int, int]:
+def in_process(of: Program, raw: Iterable[Raw], until_us: int | None = None) -> Shown:
     return shown(detect_in_process(of, raw, match_kernel, until_us=until_us), of)
 
 
@@ -50,6 +57,35 @@ def test_a_data_frame_gives_what_the_same_table_gives_in_process(spark: SparkSes
     of, table = program(name), pa.Table.from_pylist(events(seed=11, count=400))
     with detect(of, spark.createDataFrame(table), partitions=3) as found:
         assert shown(collect(found), of) == in_process(of, tables_of(table))
+
+
+def test_errors_are_counted_and_in_no_data_frame_of_events(spark: SparkSession) -> None:
+    """Keyed classes in several tasks, classes in one, and one that reads the events of another."""
+    of, table = program("failing"), pa.Table.from_pylist(events(seed=13, count=300))
+    here = detect_in_process(of, tables_of(table), match_kernel)
+    wanted = {found.event_class.name: found.errors for found in here.occurrences}
+    assert all(count > 1 for name, count in wanted.items() if name != "Sound")
+    with detect(of, spark.createDataFrame(table), partitions=4) as found:
+        assert {row.event: row.errors for row in found.errors.collect()} == wanted
+        for occurrences in here.occurrences:
+            rows = found.of(occurrences.event_class.name).collect()
+            assert sorted(row.seq for row in rows) == occurrences.seq.tolist()
+            assert all(row.constituents for row in rows)
+        assert found.events.count() == sum(len(occurrences) for occurrences in here.occurrences)
+
+
+def test_the_command_line_says_the_same_of_errors(spark: SparkSession, tmp_path: Path) -> None:
+    path, text = tmp_path / "events.jsonl", tmp_path / "failing.bicepl"
+    path.write_text("\n".join(json.dumps(row, default=str) for row in events(seed=14, count=200)), "utf-8")
+    text.write_text(CLASSES + PROGRAMS["failing"], "utf-8")
+    runs = [
+        CliRunner().invoke(app, ["run", str(text), "--events", str(path), "--engine", engine])
+        for engine in ("local", "spark")
+    ]
+    assert [done.exit_code for done in runs] == [0, 0]
+    here, there = ([line for line in done.stderr.splitlines() if "taken for NULL" in line] for done in runs)
+    assert here == there
+    assert [line.split(":")[0] for line in there] == ["`Share`", "`Rate`", "`Moved`", "`Later`"]
 
 
 def test_the_library_takes_frames_of_spark_and_of_others(spark: SparkSession) -> None:
@@ -124,6 +160,7 @@ def test_a_program_without_complex_classes_finds_nothing(spark: SparkSession) ->
     of = compile(CLASSES)
     with detect(of, spark.createDataFrame(pa.table({"event": ["Noise"], "det_time": [1]}))) as found:
         assert found.events.collect() == []
+        assert found.errors.collect() == []
         assert found.versions.count() == 1
         assert collect(found).occurrences == ()
 
@@ -159,8 +196,30 @@ def test_what_the_kernel_refuses_in_a_task_is_said_of_the_class(spark: SparkSess
     of = program("over")
     with detect(of, spark.createDataFrame(pa.table({"event": ["Noise"], "det_time": [1]}))) as found:
         refusing = found.accepted.mapInArrow(_too_many, found.found["near"].schema)
-        with pytest.raises(NotOnSpark, match="does not run so many open tuples yet, as `Near` needs it to"):
+        with pytest.raises(NotOnSpark, match=r"keeps at most 10,000 .* open at a time, and `Near` has more"):
             collect(replace(found, found={**found.found, "near": refusing}))
+
+
+def test_too_many_open_tuples_are_told_the_limit_and_what_to_do(spark: SparkSession) -> None:
+    of = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);\n"
+        "CREATE COMPLEX EVENT CLASS Many () ID () AS MATCH relative+(A) COLLECT ALL;\n"
+    )
+    # Each event doubles them.
+    table = pa.table({"event": ["A"] * 20, "det_time": list(range(20))})
+    wanted = (
+        "the Spark engine keeps at most 10,000 occurrence tuples of one history open at a time, and `Many` has more"
+    )
+    clauses = ("WITHIN", "PARTITION BY", "COLLECT RECENT")
+    with detect(of, spark.createDataFrame(table)) as found:
+        with pytest.raises(PythonException) as in_a_task:
+            found.of("Many").collect()
+        with pytest.raises(NotOnSpark) as collected:
+            collect(found)
+    assert all(text in str(in_a_task.value) for text in (wanted, *clauses))
+    (diagnostic,) = collected.value.diagnostics
+    assert (diagnostic.code, diagnostic.message) == ("E313", wanted)
+    assert all(clause in help_ for clause, help_ in zip(clauses, diagnostic.helps, strict=True))
 
 
 # ---- sessions ------------------------------------------------------------------------------------------------------
@@ -199,7 +258,7 @@ from augury.spark.run import collect
 from augury.spark.session import session
 from tests.spark.programs import events, program
 
-spark, of = session("local-cluster[2,1,1024]"), program("over")
+spark, of = session("local-cluster[2,1,1024]"), program("failing")
 with detect(of, spark.createDataFrame(pa.Table.from_pylist(events(11, 100))), partitions=2) as detected:
     found = collect(detected)
 name = spark.sparkContext.applicationId
@@ -207,6 +266,7 @@ spark.stop()
 # Workers leave a folder below Spark's own, and no setting moves it.
 shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
 print(*lines(found.versions, found.occurrences, 1000000), sep="\\n")
+print(*(occurrences.errors for occurrences in found.occurrences))
 """
 
 
@@ -221,5 +281,7 @@ def test_workers_in_processes_of_their_own_find_the_same() -> None:
         env=environment,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    of = program("over")
-    assert done.stdout.splitlines() == in_process(of, tables_of(pa.Table.from_pylist(events(11, 100))))[0]
+    of = program("failing")
+    found = in_process(of, tables_of(pa.Table.from_pylist(events(11, 100))))
+    assert any(found[-1])
+    assert done.stdout.splitlines() == [*found[0], " ".join(map(str, found[-1]))]

@@ -20,7 +20,7 @@ from augury.local.engine import detect
 from augury.local.kernel import match_kernel
 from augury.local.output import lines
 from augury.local.sources import tables_of
-from augury.spark.layout import OCCURRENCE_COLUMNS, VERSION, occurrences_of, spark_type, value_name
+from augury.spark.layout import OCCURRENCE, OCCURRENCE_COLUMNS, VERSION, occurrences_of, spark_type, value_name
 from augury.spark.plan import NotOnSpark, Stage, explain_plan, refused, stages_of
 from augury.spark.tasks import Accept, Detect, Pack, pack, packed_row, unpack
 from tests.spark.programs import CLASSES, PROGRAMS, events, program
@@ -30,14 +30,16 @@ SECOND = 1_000_000
 
 def schema_of(event_class: EventClass) -> pa.Schema:
     kinds = [pa.int64()] * 4 + [pa.list_(pa.int64())]
+    heads = [("what", pa.int8()), *zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
     values = [(value_name(0, i), arrow_type(a.type)) for i, a in enumerate(event_class.attributes)]
-    return pa.schema([*zip(OCCURRENCE_COLUMNS, kinds, strict=True), *values])
+    return pa.schema([*heads, *values])
 
 
 def as_rows(stage: Stage, code: int, found: pa.Table) -> pa.Table:
     names = {value_name(0, i): value_name(c, i) for c, i in stage.columns if c == code}
-    table = found.select([*OCCURRENCE_COLUMNS, *names]).rename_columns([*OCCURRENCE_COLUMNS, *names.values()])
-    constants = {"code": pa.array([code] * len(found), pa.int16()), "kind": pa.array([ASSERT] * len(found), pa.int8())}
+    table = found.filter(pc.equal(found["what"], OCCURRENCE)).select([*OCCURRENCE_COLUMNS, *names])
+    table = table.rename_columns([*OCCURRENCE_COLUMNS, *names.values()])
+    constants = {"code": pa.array([code] * len(table), pa.int16()), "kind": pa.array([ASSERT] * len(table), pa.int8())}
     for name, column in constants.items():
         table = table.append_column(name, column)
     return table
@@ -63,8 +65,8 @@ def shares(stage: Stage, table: pa.Table, parts: int) -> list[pa.Table]:
     return [table.filter(pc.equal(owners, part)) for part in range(parts)]
 
 
-def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> list[str]:
-    """The lines of a program, each keyed class cut into parts by its keys."""
+def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> tuple[list[str], list[int]]:
+    """The lines of a program and the errors of its classes, each keyed class cut into parts by its keys."""
     stages = stages_of(of)
     packed = [packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))]
     accepted = pa.Table.from_batches(Accept(of, stages, None)(iter(packed)))
@@ -80,12 +82,12 @@ def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> list[str]:
         found[name] = pa.Table.from_batches(batches, schema_of(stage.plan.event_class))
     plain = detect(of, tables_of(rows), match_kernel)
     occurrences = [occurrences_of(found[key_of(o.event_class.name)], o.event_class) for o in plain.occurrences]
-    return list(lines(plain.versions, occurrences, of.settings.chronon_us))
+    return list(lines(plain.versions, occurrences, of.settings.chronon_us)), [o.errors for o in occurrences]
 
 
-def in_process(of: Program, rows: list[dict[str, Any]]) -> list[str]:
+def in_process(of: Program, rows: list[dict[str, Any]]) -> tuple[list[str], list[int]]:
     found = detect(of, tables_of(rows), match_kernel)
-    return list(lines(found.versions, found.occurrences, of.settings.chronon_us))
+    return list(lines(found.versions, found.occurrences, of.settings.chronon_us)), [o.errors for o in found.occurrences]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -96,8 +98,15 @@ def test_however_keys_are_cut_the_same_is_found(name: str) -> None:
         rows = events(seed, 150)
         wanted = in_process(of, rows)
         assert by_hand(of, rows, parts) == wanted
-        found |= {line.split(",")[0] for line in wanted}
+        found |= {line.split(",")[0] for line in wanted[0]}
     assert len(found) == len(stages_of(of)), "every class finds something"
+
+
+def test_errors_are_there_to_be_counted() -> None:
+    """The law above says something of errors: the classes that can have some do, and the one that cannot has none."""
+    _, errors = in_process(program("failing"), events(13, 300))
+    assert errors[-1] == 0
+    assert all(count > 1 for count in errors[:-1])
 
 
 def test_a_cut_that_tears_a_key_apart_is_noticed() -> None:
@@ -193,9 +202,10 @@ def test_what_does_not_run_is_refused_with_its_place(statement: str, what: str) 
 
 
 def test_errors_of_the_kernel_are_known_by_name() -> None:
-    event_class = program("over").classes[0].event_class
-    assert isinstance(refused(event_class, "TooManyTuples"), NotOnSpark)
-    assert refused(event_class, "ZeroDivisionError") is None
+    plan = program("over").class_plan("Near")
+    assert plan is not None
+    assert isinstance(refused(plan, "TooManyTuples"), NotOnSpark)
+    assert refused(plan, "ZeroDivisionError") is None
 
 
 def test_every_type_is_stored_by_spark() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,15 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.clock import show_time
 from augury.event import ClassKind, EventClass, key_of
-from augury.history.pieces import Piece, pieces, rows_where
+from augury.history.numbered import Placed, Some, in_order, versions_of
+from augury.history.pieces import Codes, Piece, pieces, rows_where
 from augury.history.raw import Broken, Raw, RawRows, RawTable, Rejected, json_row, shortened
 from augury.history.typed import Part, Refusal, Typing, sort_out, typed
 from augury.history.versions import ABSORBED, CHANGE, IMMUTABLE, NOT_THERE, WITHDRAWN, Judged, Rows, judge
-from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers
+from augury.kernels.batch import Batch, Integers
 from augury.kernels.columns import arrow_type
-from augury.kernels.columns.column import Mask
+
+_T = TypeVar("_T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,14 @@ def accept(program: Program, events: Iterable[Raw], *, until_us: int | None = No
     kinds = (ClassKind.SUBSCRIBED, ClassKind.CLOCK)
     classes = tuple(p.event_class for p in program.classes if p.event_class.kind in kinds)
     came = _Came()
-    parts: list[list[Part]] = [[] for _ in classes]
     for raw in events:
-        _read(program, classes, raw, came, parts, until_us)
-    judgements = [_judged(event_class, parts.pop(0), program.settings.chronon_us) for event_class in classes]
+        _read(program, classes, raw, came, until_us)
+    judgements = [
+        _judged(
+            event_class, [some.parts[code] for some in came.some if code in some.parts], program.settings.chronon_us
+        )
+        for code, event_class in enumerate(classes)
+    ]
     return _numbered(classes, judgements, came)
 
 
@@ -61,6 +67,7 @@ class _Came:
     count: int = 0
     starts: list[int] = field(default_factory=list)
     sources: list[tuple[str, Sequence[int]]] = field(default_factory=list)
+    some: list[Some] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
     def place(self, position: int) -> str:
@@ -69,15 +76,12 @@ class _Came:
         name, numbers = self.sources[found]
         return f"{name}:{numbers[position - self.starts[found]]}"
 
+    def positions(self, code: int) -> Integers:
+        """Where the rows of a class came, in order."""
+        return np.flatnonzero(np.concatenate([some.codes for some in self.some]) == code)
 
-def _read(
-    program: Program,
-    classes: Sequence[EventClass],
-    raw: Raw,
-    came: _Came,
-    parts: Sequence[list[Part]],
-    until_us: int | None,
-) -> None:
+
+def _read(program: Program, classes: Sequence[EventClass], raw: Raw, came: _Came, until_us: int | None) -> None:
     mappings = {key_of(source.event_class): source.columns for source in program.sources}
     came.starts.append(came.count)
     if isinstance(raw, RawTable) and raw.numbers is None:
@@ -86,14 +90,19 @@ def _read(
         came.sources.append((raw.source, raw.numbers or ()))
     for piece in pieces(raw):
         codes = _classes_of(program, classes, raw, piece, came)
-        for code in np.unique(codes[codes >= 0]).tolist():
+        parts = {}
+        for code in np.flatnonzero(np.bincount(codes + 1)[1:]).tolist():
             event_class = classes[code]
             typing = Typing(event_class, piece, rows_where(codes == code), came.count, came.refusals)
-            parts[code].append(typed(typing, mappings.get(key_of(event_class.name), ()), until_us))
+            parts[code] = typed(typing, mappings.get(key_of(event_class.name), ()), until_us)
+            if len(parts[code]) < len(typing.good):
+                refused = np.flatnonzero(~typing.good)
+                codes[refused if typing.rows is None else typing.rows[refused]] = -1
+        came.some.append(Some(codes, parts))
         came.count += len(piece)
 
 
-def _classes_of(program: Program, classes: Sequence[EventClass], raw: Raw, piece: Piece, came: _Came) -> Integers:
+def _classes_of(program: Program, classes: Sequence[EventClass], raw: Raw, piece: Piece, came: _Came) -> Codes:
     refusals: list[Refusal] = []
     codes = sort_out(program, classes, piece, raw.event_class, refusals, came.count)
     broken: dict[int, Broken] = {}
@@ -111,57 +120,69 @@ def _classes_of(program: Program, classes: Sequence[EventClass], raw: Raw, piece
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """The rows of a class by det_time and then as they came, and what each is."""
+    """The rows of a class: what became of them, and the table of versions, by det_time and then as they came.
 
-    position: Integers
-    rows: Rows
-    judged: Judged
+    Where some are no versions, `judged` says of each what it is, and `rows` are they, in that `order`.
+    """
 
-    @property
-    def accepted(self) -> Mask:
-        return self.judged.verdicts < ABSORBED
+    table: pa.Table
+    placed: Placed
+    order: Integers | None = None
+    rows: Rows | None = None
+    judged: Judged | None = None
 
 
 def _judged(event_class: EventClass, parts: Sequence[Part], chronon_us: int) -> _Judgement:
-    det_time = _joined([part.det_time for part in parts], np.int64)
-    position = _joined([part.position for part in parts], np.int64)
     values = [
         pa.chunked_array([part.values[i] for part in parts], arrow_type(attribute.type))
         for i, attribute in enumerate(event_class.attributes)
     ]
-    occ_time = _joined([part.occ_time for part in parts], np.int64)
-    withdrawal = _joined([part.withdrawal for part in parts], np.bool_)
+    order = None
+    if not in_order([part.det_time for part in parts]):
+        order = np.argsort(_joined([part.det_time for part in parts], np.int64), kind="stable")
+        values = [_taken(column, pa.array(order)) for column in values]
+    row = None if order is None else _as_they_came(np.arange(len(order)), order)
+    table = _table(event_class, values)
+    if not event_class.key and all(part.event_id is None and part.withdrawal is None for part in parts):
+        # Without a key nothing is changed, without ids nothing is a duplicate.
+        return _Judgement(table, Placed(row))
+    rows = _rows(parts, values, order)
+    judged = judge(event_class, rows, chronon_us)
+    change = _as_they_came(judged.verdicts, order)
+    kept = judged.verdicts < ABSORBED
+    if kept.all():
+        return _Judgement(table, Placed(row, change))
+    row = _as_they_came(np.where(kept, np.cumsum(kept) - 1, -1), order)
+    table = table.filter(pa.array(kept)) if event_class.attributes else table
+    return _Judgement(table, Placed(row, change), order, rows, judged)
+
+
+def _rows(parts: Sequence[Part], values: Sequence[pa.ChunkedArray], order: Integers | None) -> Rows:
+    withdrawals = [np.zeros(len(p), np.bool_) if p.withdrawal is None else p.withdrawal for p in parts]
     ids = None
     if any(part.event_id is not None for part in parts):
-        chunks = [pa.nulls(len(p.position), pa.string()) if p.event_id is None else p.event_id for p in parts]
+        chunks = [pa.nulls(len(p), pa.string()) if p.event_id is None else p.event_id for p in parts]
         ids = pa.chunked_array(chunks, pa.string())
-    order = _order(det_time)
-    if order is not None:
-        taken = pa.array(order)
-        values = [_taken(column, taken) for column in values]
-        ids = None if ids is None else _taken(ids, taken)
-        position, det_time, occ_time = position[order], det_time[order], occ_time[order]
-        withdrawal = withdrawal[order]
-    rows = Rows(values, occ_time, det_time, withdrawal, ids)
-    return _Judgement(position, rows, judge(event_class, rows, chronon_us))
+    det_time = _joined([part.det_time for part in parts], np.int64)
+    same = all(part.occ_time is part.det_time for part in parts)
+    occ_time = det_time if same else _joined([part.occ_time for part in parts], np.int64)
+    withdrawal = _joined(withdrawals, np.bool_)
+    if order is None:
+        return Rows(values, occ_time, det_time, withdrawal, ids)
+    ids = None if ids is None else _taken(ids, pa.array(order))
+    return Rows(values, occ_time[order], det_time[order], withdrawal[order], ids)
 
 
 def _joined(arrays: Sequence[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
     return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty(0, kind), *arrays])
 
 
-def _order(det_time: Integers) -> Integers | None:
-    """The order by time that leaves ties as they are; None if that is the order they have."""
-    return None if (det_time[1:] >= det_time[:-1]).all() else np.argsort(det_time, kind="stable")
-
-
-def _order_of_all(det_time: Integers, position: Integers, count: int) -> Integers:
-    """The order by time and then position, of rows with positions of their own below `count`."""
-    row_at = np.full(count, -1)
-    row_at[position] = np.arange(len(position))
-    as_they_came: Integers = row_at[row_at >= 0]
-    order = _order(det_time[as_they_came])
-    return as_they_came if order is None else as_they_came[order]
+def _as_they_came(values: npt.NDArray[_T], order: Integers | None) -> npt.NDArray[_T]:
+    if order is None:
+        return values
+    found = np.empty_like(values)
+    found[order] = values
+    return found
 
 
 def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
@@ -178,67 +199,48 @@ def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
 
 def _numbered(classes: Sequence[EventClass], judgements: Sequence[_Judgement], came: _Came) -> Accepted:
     """Put the accepted versions of all classes in one order, number them, and tell the rest why they are none."""
-    kept = [judgement.accepted for judgement in judgements]
-    sizes = [int(np.count_nonzero(mask)) for mask in kept]
-    pairs = list(zip(judgements, kept, strict=True))
-    det_time = _joined([_where(j.rows.det_time, mask) for j, mask in pairs], np.int64)
-    position = _joined([_where(j.position, mask) for j, mask in pairs], np.int64)
-    order = _order(det_time) if len(pairs) < 2 else _order_of_all(det_time, position, came.count)
-
-    def ordered(arrays: Sequence[npt.NDArray[Any]], kind: type) -> npt.NDArray[Any]:
-        joined = _joined(arrays, kind)
-        return joined if order is None else joined[order]
-
-    code = ordered([np.full(size, code, np.int16) for code, size in enumerate(sizes)], np.int16)
-    seq = np.arange(1, len(code) + 1)
-    withdrawal = ordered([_where(j.rows.withdrawal, mask) for j, mask in pairs], np.bool_)
-    batch = Batch(
-        tuple(classes),
-        code,
-        ordered([np.arange(size) for size in sizes], np.int64),
-        seq,
-        ordered([_where(j.rows.occ_time, mask) for j, mask in pairs], np.int64),
-        ordered([_where(j.rows.det_time, mask) for j, mask in pairs], np.int64),
-        np.where(withdrawal, WITHDRAW, ASSERT).astype(np.uint8),
-        tuple(_table(c, j.rows.values, mask) for c, (j, mask) in zip(classes, pairs, strict=True)),
-        tuple(None for _ in classes),
-    )
-    change = ordered([_where(j.judged.verdicts, mask) for j, mask in pairs], np.uint8)
-    assert not len(change) or change.max() <= max(CHANGE, WITHDRAWN)
-    for number, (judgement, mask) in enumerate(pairs):
-        if not mask.all():
-            _explain(classes[number], judgement, seq[code == number], came)
-    absorbed = sum(int((j.judged.verdicts == ABSORBED).sum()) for j in judgements)
-    return Accepted(batch, _rejected(came), absorbed, change)
+    found = versions_of(came.some, [judgement.placed for judgement in judgements])
+    seq = np.arange(1, len(found.code) + 1)
+    tables = tuple(judgement.table for judgement in judgements)
+    columns = (found.code, found.row, seq, found.occ_time, found.det_time, found.kind)
+    batch = Batch(tuple(classes), *columns, tables, tuple(None for _ in classes))
+    assert not len(found.change) or found.change.max() <= max(CHANGE, WITHDRAWN)
+    absorbed = 0
+    for number, judgement in enumerate(judgements):
+        if judgement.judged is not None:
+            _explain(classes[number], judgement, seq[found.code == number], came.positions(number), came.refusals)
+            absorbed += int((judgement.judged.verdicts == ABSORBED).sum())
+    return Accepted(batch, _rejected(came), absorbed, found.change)
 
 
-def _where(array: npt.NDArray[Any], kept: Mask) -> npt.NDArray[Any]:
-    return array if kept.all() else array[kept]
-
-
-def _table(event_class: EventClass, values: Sequence[pa.ChunkedArray], kept: Mask) -> pa.Table:
+def _table(event_class: EventClass, values: Sequence[pa.ChunkedArray]) -> pa.Table:
     schema = pa.schema([pa.field(a.name, arrow_type(a.type)) for a in event_class.attributes])
-    table = pa.Table.from_arrays(list(values), schema=schema)
-    return table if kept.all() or not event_class.attributes else table.filter(pa.array(kept))
+    return pa.Table.from_arrays(list(values), schema=schema)
 
 
-def _explain(event_class: EventClass, judgement: _Judgement, seq: Integers, came: _Came) -> None:
-    """Refuse what is no version; `seq` are the numbers of those of the class that are."""
-    verdicts, there = judgement.judged.verdicts, judgement.judged.there
-    number = np.cumsum(judgement.accepted) - 1
+def _explain(
+    event_class: EventClass, judgement: _Judgement, seq: Integers, position: Integers, refusals: list[Refusal]
+) -> None:
+    """Refuse what is no version; `seq` are the numbers of those of the class that are, `position` where all came."""
+    judged, rows = judgement.judged, judgement.rows
+    assert judged is not None
+    assert rows is not None
+    verdicts = judged.verdicts
+    position = position if judgement.order is None else position[judgement.order]
+    number = np.cumsum(verdicts < ABSORBED) - 1
     refused = np.flatnonzero((verdicts == IMMUTABLE) | (verdicts == NOT_THERE))
     keys = {key_of(name) for name in event_class.key}
     name = event_class.name
-    for row, fields in zip(refused.tolist(), _fields(event_class, judgement.rows, refused), strict=True):
+    for row, fields in zip(refused.tolist(), _fields(event_class, rows, refused), strict=True):
         key = json_row({field: value for field, value in fields.items() if key_of(field) in keys})
         if verdicts[row] == IMMUTABLE:
-            since = int(seq[number[there[row]]])
+            since = int(seq[number[judged.there[row]]])
             reason = f"`{name}` is immutable, and {key} is already there since seq {since}"
         elif not event_class.key:
             reason = f"`{name}` has no key: what is withdrawn cannot be told"
         else:
             reason = f"it withdraws {key} of `{name}`, which is not there"
-        came.refusals.append(Refusal(int(judgement.position[row]), name, reason, json_row(fields)))
+        refusals.append(Refusal(int(position[row]), name, reason, json_row(fields)))
 
 
 def _fields(event_class: EventClass, rows: Rows, chosen: Integers) -> Iterator[dict[str, object]]:

@@ -6,9 +6,9 @@ In: `Raw` values. Out: pieces, which `history.typed` asks for columns. It knows 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,11 @@ from augury.kernels.columns import arrow_type
 from augury.kernels.columns.column import Mask, truths
 from augury.types import Type
 
-_PIECE_ROWS: Final = 1 << 20
+_PIECE_ROWS: Final = 1 << 18
 """Rows of a table that are looked at together: enough for Arrow to be fast, few enough to stay near the processor."""
+
+Codes = npt.NDArray[np.int16]
+"""The class of each row, -1 where it has none."""
 
 
 class Piece(Protocol):
@@ -37,7 +40,7 @@ class Piece(Protocol):
     def __len__(self) -> int:
         """How many rows there are."""
 
-    def classes(self, names: Sequence[str]) -> tuple[Integers, list[str]]:
+    def classes(self, names: Sequence[str]) -> tuple[npt.NDArray[Any], list[str]]:
         """An index per row into the distinct texts of a field, -1 where it has none; and these texts."""
 
     def fitted(self, names: Sequence[str], rows: Integers | None, to: Type) -> Fitted:
@@ -84,13 +87,16 @@ class ColumnPiece:
         """How many rows there are."""
         return int(self.batch.num_rows)
 
-    def classes(self, names: Sequence[str]) -> tuple[Integers, list[str]]:
+    def classes(self, names: Sequence[str]) -> tuple[npt.NDArray[Any], list[str]]:
         """By dictionary, so that a name is looked at once."""
         column = self._column(names, None)
         if column is None:
             return np.full(len(self), -1), []
         encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        codes: Integers = encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        indices = encoded.indices
+        if indices.null_count or pa.types.is_unsigned_integer(indices.type):
+            indices = indices.cast(pa.int64()).fill_null(-1)
+        codes: npt.NDArray[Any] = indices.to_numpy(zero_copy_only=False)
         found = encoded.dictionary.to_pylist()
         empty = [code for code, name in enumerate(found) if name is None]
         return np.where(np.isin(codes, empty), -1, codes) if empty else codes, [_text(name) for name in found]
@@ -145,6 +151,8 @@ class RowPiece:
     rows: Sequence[Mapping[str, object]]
     lines: Sequence[str] | None
     names: Sequence[str]
+    _last: list[tuple[Integers, Sequence[Mapping[str, object]]]] = field(default_factory=list, repr=False)
+    """The rows that were chosen last: all fields of a class ask for the same."""
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -153,12 +161,23 @@ class RowPiece:
     def classes(self, names: Sequence[str]) -> tuple[Integers, list[str]]:
         """What is no text is looked up as the text of it, and not found."""
         found: dict[str, int] = {}
+        known: dict[str, int] = {}
+
+        def code(value: object) -> int:
+            number = -1 if value is None else found.setdefault(_text(value), len(found))
+            if type(value) is str:
+                known[value] = number
+            return number
+
+        # Names are few, and rows are many: each name is looked at once.
         values = self._values(names, None)
-        codes = [-1 if v is None else found.setdefault(_text(v), len(found)) for v in values]
+        codes = [known[v] if type(v) is str and v in known else code(v) for v in values]
         return np.array(codes, np.int64), list(found)
 
     def fitted(self, names: Sequence[str], rows: Integers | None, to: Type) -> Fitted:
         """Value by value."""
+        if not names:
+            return Fitted(pa.nulls(len(self) if rows is None else len(rows), arrow_type(to)), None)
         return fit_objects(self._values(names, rows), to)
 
     def texts(self, names: Sequence[str], rows: Integers | None) -> pa.Array:
@@ -179,7 +198,11 @@ class RowPiece:
         return json_row(self.rows[row]) if self.lines is None else shortened(self.lines[row])
 
     def _chosen(self, rows: Integers | None) -> Sequence[Mapping[str, object]]:
-        return self.rows if rows is None else [self.rows[i] for i in rows.tolist()]
+        if rows is None:
+            return self.rows
+        if not self._last or self._last[0][0] is not rows:
+            self._last[:] = [(rows, [self.rows[i] for i in rows.tolist()])]
+        return self._last[0][1]
 
     def _values(self, names: Sequence[str], rows: Integers | None) -> list[object]:
         chosen = self._chosen(rows)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, overload
 
 import pyarrow as pa
 
@@ -54,6 +54,26 @@ class RawRows:
     numbers: Sequence[int]
     event_class: str | None = None
     texts: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Sequence[str]):
+    """Lines as they were read, made into text when somebody asks: only those that are refused are shown."""
+
+    lines: Sequence[bytes]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Lines: ...
+    def __getitem__(self, index: int | slice) -> str | Lines:
+        """One as text, with a mark for what is no character; or some of them."""
+        found = self.lines[index]
+        return found.decode("utf-8", "replace") if isinstance(found, bytes) else Lines(found)
 
 
 Raw = RawTable | RawRows

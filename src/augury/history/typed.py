@@ -15,7 +15,7 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.diagnostics import closest
 from augury.event import TIME_ATTRIBUTES, ClassKind, EventClass, key_of
-from augury.history.pieces import Piece, rows_where, spelled, valid
+from augury.history.pieces import Codes, Piece, rows_where, spelled, valid
 from augury.history.raw import shown
 from augury.kernels.batch import Integers
 from augury.kernels.columns.column import Mask, numbers
@@ -36,14 +36,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one class, each fine by itself, in the order in which they came; `values` has a column an attribute."""
+    """Rows of one class, each fine by itself, in the order in which they came; `values` has a column an attribute.
 
-    position: Integers
+    `withdrawal` and `event_id` are None where no row is one or has one. Times that came as one are one array.
+    """
+
     values: tuple[pa.Array, ...]
     occ_time: Integers
     det_time: Integers
-    withdrawal: Mask
+    withdrawal: Mask | None
     event_id: pa.Array | None
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.det_time)
 
 
 def sort_out(
@@ -53,14 +59,14 @@ def sort_out(
     default: str | None,
     refusals: list[Refusal],
     start: int,
-) -> Integers:
+) -> Codes:
     """The index of the class of each row, -1 where there is none that could be posted; that is refused."""
     codes, names = piece.classes(spelled(piece, EVENT))
     known = {key_of(c.name): code for code, c in enumerate(classes) if c.kind is ClassKind.SUBSCRIBED}
-    of_name = np.array([known.get(key_of(name), -1) for name in names] + [known.get(key_of(default or ""), -1)])
-    found: Integers = of_name[codes]  # a row without a name has -1, and so the last entry
+    of_name = [known.get(key_of(name), -1) for name in names] + [known.get(key_of(default or ""), -1)]
+    found: Codes = np.array(of_name, np.int16)[codes]  # a row without a name has -1, and so the last entry
     reasons: dict[int, str] = {}
-    for row in np.flatnonzero(found < 0).tolist():
+    for row in np.flatnonzero(found < 0).tolist() if min(of_name) < 0 else ():
         code = int(codes[row])
         name = names[code] if code >= 0 else ""
         if code not in reasons:
@@ -134,40 +140,50 @@ def typed(typing: Typing, mapping: Iterable[tuple[str, str]], until_us: int | No
         if key_of(attribute.name) in keys and column.null_count:
             typing.refuse(~valid(column), f"`{attribute.name}` belongs to the key, and is NULL")
     ids = piece.texts(names[EVENT_ID], rows) if EVENT_ID in names else None
-    position = np.arange(len(piece)) if rows is None else rows
+    if ids is not None and ids.null_count == len(ids):
+        ids = None
     kept = rows_where(typing.good)
-
-    def chosen(column: pa.Array) -> pa.Array:
-        return column if kept is None else column.take(pa.array(kept))
-
+    if kept is None:
+        return Part(tuple(values), occ_time, det_time, withdrawal, ids)
+    of_kept = pa.array(kept)
     return Part(
-        (position if kept is None else position[kept]) + typing.start,
-        tuple(map(chosen, values)),
-        occ_time if kept is None else occ_time[kept],
-        det_time if kept is None else det_time[kept],
-        withdrawal if kept is None else withdrawal[kept],
-        None if ids is None or ids.null_count == len(ids) else chosen(ids),
+        tuple(column.take(of_kept) for column in values),
+        occ_time[kept],
+        det_time[kept],
+        None if withdrawal is None else withdrawal[kept],
+        None if ids is None else ids.take(of_kept),
     )
 
 
 def _times(
     typing: Typing, occ_names: Sequence[str], det_names: Sequence[str], until_us: int | None
-) -> tuple[Integers, Integers, Mask]:
+) -> tuple[Integers, Integers, Mask | None]:
     """Either time stands in for the other; an occ_time that is there and NULL withdraws."""
     occ = typing.fitted(occ_names, OCC_TIME, TIMESTAMP)
     det = typing.fitted(det_names, DET_TIME, TIMESTAMP)
-    has_occ, has_det = valid(occ), valid(det)
-    occ_us, det_us = numbers(occ), numbers(det)
-    if not has_det.all():
-        typing.refuse(~has_occ & ~has_det, "it has neither an occ_time nor a det_time")
-        det_us = np.where(has_det, det_us, occ_us)
-    withdrawal = ~has_occ
-    if withdrawal.any():
-        withdrawal &= typing.piece.has(occ_names, typing.rows)
-        occ_us = np.where(has_occ, occ_us, det_us)
+    if occ.null_count and det.null_count:
+        typing.refuse(~valid(occ) & ~valid(det), "it has neither an occ_time nor a det_time")
+    withdrawal = None
+    if occ.null_count and occ_names:
+        withdrawal = ~valid(occ) & typing.piece.has(occ_names, typing.rows)
+        withdrawal = withdrawal if withdrawal.any() else None
+    occ_us, det_us = _either(occ, det)
     if until_us is not None:
         typing.good &= det_us < until_us
     return occ_us, det_us, withdrawal
+
+
+def _either(occ: pa.Array, det: pa.Array) -> tuple[Integers, Integers]:
+    """Both times in microseconds, each for the other where that is NULL; one array twice where one is all NULL."""
+    if occ.null_count == len(occ) or det.null_count == len(det):
+        det_us = numbers(occ if det.null_count == len(det) else det)
+        return det_us, det_us
+    occ_us, det_us = numbers(occ), numbers(det)
+    if det.null_count:
+        det_us = np.where(valid(det), det_us, occ_us)
+    if occ.null_count:
+        occ_us = np.where(valid(occ), occ_us, det_us)
+    return occ_us, det_us
 
 
 def _names(piece: Piece, mapping: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -199,13 +199,13 @@ def _strings(values: pa.Array, length: int | None) -> pa.Array:
 def _moments(values: pa.Array) -> pa.Array:
     kind = values.type
     if pa.types.is_timestamp(kind):
+        if kind.unit == "us" and _all_within(values.view(pa.int64()), _LOW_US, _HIGH_US):
+            return values if kind.tz == "UTC" else values.view(pa.int64()).view(arrow_type(t.TIMESTAMP))
         given = numbers(values)
         if kind.unit == "ns":
             return arrow(given // 1000, t.TIMESTAMP, missing(values))
         factor = _US_PER_UNIT[kind.unit]
         inside = (given >= _LOW_US // factor) & (given <= _HIGH_US // factor)
-        if factor == 1 and inside.all():
-            return values if kind.tz == "UTC" else values.view(pa.int64()).view(arrow_type(t.TIMESTAMP))
         return arrow(np.where(inside, given, 0) * factor, t.TIMESTAMP, _absent(values, ~inside))
     if pa.types.is_date(kind):
         days = _days(values)
@@ -218,6 +218,12 @@ def _moments(values: pa.Array) -> pa.Array:
         inside = (given_us >= _LOW_US) & (given_us <= _HIGH_US)
         return arrow(np.where(inside, given_us, 0.0).astype(np.int64), t.TIMESTAMP, _absent(values, ~inside))
     return _by_python(values, t.TIMESTAMP) if pa.types.is_decimal(kind) else _none(values, t.TIMESTAMP)
+
+
+def _all_within(values: pa.Array, low: int, high: int) -> bool:
+    """Whether all numbers lie between two, without a mask of them."""
+    found = pc.min_max(values).as_py()
+    return found["min"] is None or (low <= found["min"] and found["max"] <= high)
 
 
 def _moment_words(values: pa.Array, text: bool) -> pa.Array:

@@ -33,11 +33,16 @@ IMMUTABLE: Final = 4
 NOT_THERE: Final = 5
 
 Verdicts = npt.NDArray[np.uint8]
+Codes = npt.NDArray[np.integer[Any]]
+"""Numbers that equal values share."""
 
 _COMPILED_ROWS_MIN: Final = 300_000
 """Below that many rows compiling the loop takes longer than running it."""
 
-_FOR_EVER: Final = np.iinfo(np.int64).max
+_FOR_EVER: Final = -1
+"""The lifespan of what never expires."""
+
+_NONE: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict a row; `there` is the row of the version that an immutable class holds already, else -1."""
+    """A verdict a row; where that is IMMUTABLE, `there` is the row of the version that is there already."""
 
     verdicts: Verdicts
     there: Integers
@@ -66,27 +71,28 @@ def judge(event_class: EventClass, rows: Rows, chronon_us: int) -> Judged:
     duplicate = _duplicate_codes(rows, key, keys)
     if keys == count and duplicate is None:
         # Each key comes once: nothing is there yet that could be changed, refused or withdrawn.
-        return Judged(np.where(rows.withdrawal, NOT_THERE, ANNOUNCE).astype(np.uint8), np.full(count, -1))
+        return Judged(np.where(rows.withdrawal, np.uint8(NOT_THERE), np.uint8(ANNOUNCE)), _NONE)
     loop = _compiled() if count >= _COMPILED_ROWS_MIN else _loop
-    expiry = np.full(count, _FOR_EVER) if event_class.lifespan_us is None else rows.occ_time + event_class.lifespan_us
-    verdicts, there = np.zeros(count, np.uint8), np.full(count, -1)
+    # Only an immutable class refuses for the sake of another version.
+    verdicts, there = np.zeros(count, np.uint8), _NONE if event_class.mutable else np.full(count, -1)
     loop(
         np.arange(count) if key is None else key,
-        np.full(count, -1) if duplicate is None else duplicate,
+        _NONE if duplicate is None else duplicate,
         rows.withdrawal,
-        expiry,
+        rows.occ_time,
         rows.det_time,
-        rows.det_time // chronon_us * chronon_us,
+        _FOR_EVER if event_class.lifespan_us is None else event_class.lifespan_us,
+        chronon_us,
         event_class.mutable,
         np.full(keys, -1),
-        np.zeros(count, np.bool_),
+        np.zeros(0 if duplicate is None else count, np.bool_),
         verdicts,
         there,
     )
     return Judged(verdicts, there)
 
 
-def key_codes(event_class: EventClass, values: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Integers, int]:
+def key_codes(event_class: EventClass, values: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Codes, int]:
     """A number a row that rows of one key share, counted from 0, and how many keys there are."""
     names = {key_of(name) for name in event_class.key}
     pairs = zip(event_class.attributes, values, strict=True)
@@ -97,9 +103,10 @@ def _loop(
     key: Any,
     duplicate: Any,
     withdrawal: Any,
-    expiry: Any,
+    occ_time: Any,
     det_time: Any,
-    tick: Any,
+    lifespan_us: int,
+    chronon_us: int,
     mutable: bool,
     current: Any,
     seen: Any,
@@ -108,12 +115,15 @@ def _loop(
 ) -> None:
     """Fill `verdicts` and `there`; `current` has the row of the version of each key, `seen` the accepted duplicates."""
     for i in range(len(key)):
-        if duplicate[i] >= 0 and seen[duplicate[i]]:
+        like = duplicate[i] if len(duplicate) else -1
+        if like >= 0 and seen[like]:
             verdicts[i] = ABSORBED
             continue
         old = current[key[i]]
-        if old >= 0 and expiry[old] < tick[i] and det_time[old] < tick[i]:
-            old = -1
+        if old >= 0 and lifespan_us != _FOR_EVER:
+            tick = det_time[i] // chronon_us * chronon_us
+            if occ_time[old] + lifespan_us < tick and det_time[old] < tick:
+                old = -1
         if old < 0 and withdrawal[i]:
             verdicts[i] = NOT_THERE
             continue
@@ -123,45 +133,57 @@ def _loop(
             continue
         verdicts[i] = ANNOUNCE if old < 0 else WITHDRAWN if withdrawal[i] else CHANGE
         current[key[i]] = -1 if withdrawal[i] else i
-        if duplicate[i] >= 0:
-            seen[duplicate[i]] = True
+        if like >= 0:
+            seen[like] = True
 
 
 @cache
 def _compiled() -> Callable[..., None]:
     from numba import njit
 
-    loop: Callable[..., None] = njit(_loop)
+    loop: Callable[..., None] = njit(_loop, cache=True)
     return loop
 
 
-def _duplicate_codes(rows: Rows, key: Integers | None, keys: int) -> Integers | None:
+def _duplicate_codes(rows: Rows, key: Codes | None, keys: int) -> Integers | None:
     """A number that rows share which would be duplicates, -1 for a row that has no like; None if no row has."""
     count = len(rows.det_time)
+    alike = _of_one_time(rows.det_time, key) if key is not None and keys < count else _NONE
+    if rows.event_id is None and not len(alike):
+        return None
     found = np.full(count, -1)
     used = 0
-    plain = np.ones(count, np.bool_)
     if rows.event_id is not None:
-        plain = _array(rows.event_id).is_null().to_numpy(zero_copy_only=False)
-        used = _number_repeats(found, np.flatnonzero(~plain), [rows.event_id], used)
-    if key is not None and keys < count:
-        # Only rows with one key and det_time are looked at whole: few, unless most are duplicates.
-        codes, _ = _combined([(key, keys), _codes(pa.array(rows.det_time))])
-        many = np.bincount(codes)[codes] > 1
-        times = [
-            pa.array(rows.det_time),
-            pa.array(np.where(rows.withdrawal, 0, rows.occ_time)),
-            pa.array(rows.withdrawal),
-        ]
-        used = _number_repeats(found, np.flatnonzero(plain & many), [*times, *rows.values], used)
+        ids: Mask = _array(rows.event_id).is_valid().to_numpy(zero_copy_only=False)
+        used = _number_repeats(found, np.flatnonzero(ids), [rows.event_id.filter(pa.array(ids))], used)
+        alike = alike[~ids[alike]]
+    withdrawal = rows.withdrawal[alike]
+    times = (rows.det_time[alike], np.where(withdrawal, 0, rows.occ_time[alike]), withdrawal)
+    values = [column.take(pa.array(alike)) for column in rows.values]
+    used = _number_repeats(found, alike, [*map(pa.array, times), *values], used)
     return found if used else None
+
+
+def _of_one_time(det_time: Integers, key: Codes) -> Integers:
+    """The rows that share det_time and key with another: few, unless most are duplicates, and so looked at whole."""
+    follows = np.zeros(len(det_time), np.bool_)
+    np.equal(det_time[1:], det_time[:-1], out=follows[1:])
+    tied = follows.copy()
+    tied[:-1] |= follows[1:]
+    rows = np.flatnonzero(tied)
+    if not len(rows):
+        return rows
+    # They are in order of det_time: those of one time stand together.
+    number = np.cumsum(~follows[rows]) - 1
+    codes, _ = _combined([(number, int(number[-1]) + 1), (key[rows], int(key.max()) + 1)])
+    return rows[np.bincount(codes)[codes] > 1]
 
 
 def _number_repeats(found: Integers, rows: Integers, columns: Sequence[pa.Array | pa.ChunkedArray], used: int) -> int:
     """Give rows that are equal in all columns a number of their own, from `used` on; says how many are used then."""
     if not len(rows):
         return used
-    codes, count = _combined([_codes(column.take(pa.array(rows))) for column in columns])
+    codes, count = _combined([_codes(column) for column in columns])
     repeated = np.bincount(codes)[codes] > 1
     if not repeated.any():
         return used
@@ -170,20 +192,20 @@ def _number_repeats(found: Integers, rows: Integers, columns: Sequence[pa.Array 
     return used + count
 
 
-def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[Integers, int]:
+def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, int]:
     """A number a row that equal values share, NULL and NaN among them, and how many numbers there are."""
     values = _array(column)
     if pa.types.is_floating(values.type):
         values = pc.add(values, 0.0)  # a zero has no sign here
     encoded = values.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+    return encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary)
 
 
-def _combined(columns: Sequence[tuple[Integers, int]]) -> tuple[Integers, int]:
+def _combined(columns: Sequence[tuple[Codes, int]]) -> tuple[Codes, int]:
     codes, count = columns[0]
     for other, others in columns[1:]:
         # Numbered afresh after each column, so that the product stays within 64 bits.
-        codes, count = _codes(pa.array(codes * others + other))
+        codes, count = _codes(pa.array(codes.astype(np.int64) * others + other))
     return codes, count
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Program
-from augury.diagnostics import Diagnostic, Mark
 from augury.kernels.batch import Batch, Occurrences
 from augury.kernels.match import REFUSALS, Shared, detector_of, initial_state, step
+from augury.kernels.match.refusals import refusal
 from augury.local.engine import CannotRun
 
 
@@ -34,10 +34,7 @@ class MatchKernel:
             chronon_us = program.settings.chronon_us
             return step(detector, state, history, event_class, chronon_us, shared=self._shared)[1]
         except tuple(REFUSALS) as error:
-            message = f"this engine does not run {REFUSALS[type(error)]} yet, as `{event_class.name}` needs it to"
-            helps = ("write the expression with fewer variables, or narrow it with WITHIN",)
-            mark = Mark(event_class.span, "cannot be run")
-            raise CannotRun((Diagnostic("E313", message, mark, helps=helps),)) from None
+            raise CannotRun((refusal(type(error), plan),)) from None
 
 
 def match_kernel(program: Program, plan: ClassPlan, history: Batch) -> Occurrences:

@@ -12,7 +12,7 @@ import io
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, TypeGuard
@@ -32,13 +32,16 @@ from augury.datafiles import (
     opened,
     why,
 )
-from augury.history.raw import RAW_SHOWN_MAX, Broken, Raw, RawRows, RawTable
+from augury.history.raw import RAW_SHOWN_MAX, Broken, Lines, Raw, RawRows, RawTable
 
 _ROWS_AT_ONCE: Final = 50_000
 """Rows of text that are held as Python values before they become columns."""
 
 _DECODER: Final = json.JSONDecoder(parse_float=Decimal)
 """Numbers keep the digits they are written with."""
+
+_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = vars(_DECODER)["scan_once"]
+"""What `decode` calls between two looks for blanks, which take as long as a short line does."""
 
 
 def read_events(path: str) -> Iterator[Raw]:
@@ -179,31 +182,50 @@ def _json(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
 
 
 def _json_lines(source: str, stream: Any, event_class: str | None) -> Iterator[Raw]:
-    lines = ((number, line.strip(), whole) for number, line, whole in _lines(source, stream))
-    filled = ((number, line, whole) for number, line, whole in lines if line)
-    while chunk := list(itertools.islice(filled, _ROWS_AT_ONCE)):
-        rows = [_row(line) if whole else _too_long(line) for _, line, whole in chunk]
-        texts = [line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace") for _, line, _ in chunk]
-        yield RawRows(source, rows, [number for number, _, _ in chunk], event_class, texts)
+    rows: list[Mapping[str, object] | Broken] = []
+    numbers: list[int] = []
+    texts: list[bytes] = []
+    for number, line, whole in _lines(source, stream):
+        filled = line.strip()
+        if not filled:
+            continue
+        rows.append(_row(filled) if whole else _too_long(filled))
+        numbers.append(number)
+        texts.append(filled[: RAW_SHOWN_MAX * 4])
+        if len(rows) == _ROWS_AT_ONCE:
+            yield RawRows(source, rows, numbers, event_class, Lines(texts))
+            rows, numbers, texts = [], [], []
+    if rows:
+        yield RawRows(source, rows, numbers, event_class, Lines(texts))
 
 
 def _row(line: bytes) -> Mapping[str, object] | Broken:
-    text = line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace")
     try:
-        value = _DECODER.decode(line.decode())
+        value = _value(line.decode())
     except UnicodeDecodeError:
-        return Broken("it is not UTF-8", text)
+        reason = "it is not UTF-8"
     except json.JSONDecodeError as error:
-        return Broken(f"it is not JSON: {error.msg} at column {error.colno}", text)
+        reason = f"it is not JSON: {error.msg} at column {error.colno}"
     except RecursionError:
-        return Broken("it is nested too deeply", text)
+        reason = "it is nested too deeply"
     except (ValueError, ArithmeticError) as error:
-        return Broken(f"it holds a number that is too long: {why(error)}", text)
-    return _object(value, text)
+        reason = f"it holds a number that is too long: {why(error)}"
+    else:
+        if isinstance(value, dict):
+            return value
+        reason = _NO_OBJECT
+    return Broken(reason, line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace"))
 
 
-def _object(value: object, text: str) -> Mapping[str, object] | Broken:
-    return value if isinstance(value, dict) else Broken("it is not an object: JSON Lines has one object a line", text)
+def _value(text: str) -> object:
+    try:
+        value, end = _SCAN(text, 0)
+    except StopIteration:
+        return _DECODER.decode(text)  # which says what is wrong with it
+    return value if end == len(text) else _DECODER.decode(text)
+
+
+_NO_OBJECT: Final = "it is not an object: JSON Lines has one object a line"
 
 
 def _too_long(line: bytes) -> Broken:
@@ -225,7 +247,7 @@ def _json_array(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
     except (ValueError, ArithmeticError, RecursionError):
         yield from _json_lines(str(path), io.BytesIO(data), base_name(path))
         return
-    rows = [_object(item, str(item)) for item in items]
+    rows = [item if isinstance(item, dict) else Broken(_NO_OBJECT, str(item)) for item in items]
     yield RawRows(str(path), rows, range(1, len(rows) + 1), base_name(path))
 
 

@@ -21,6 +21,8 @@ from augury.algebra.program import Program
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT
 from augury.spark.layout import (
+    ERRORS,
+    OCCURRENCE,
     OCCURRENCE_COLUMNS,
     REJECTED,
     REJECTED_COLUMNS,
@@ -74,7 +76,7 @@ class Detected:
             structs = [_struct(c, 0) if c is event_class else f.lit(None).cast(_struct_type(c)) for c in filled]
             named = [struct.alias(c.name) for struct, c in zip(structs, filled, strict=True)]
             values = [f.struct(*named).alias("values")] if named else []
-            frames.append(self.found[key_of(event_class.name)].select(*_heads(event_class), *values))
+            frames.append(_occurrences(self.found[key_of(event_class.name)]).select(*_heads(event_class), *values))
         if not frames:
             return self.accepted.sparkSession.createDataFrame([], _NO_EVENTS)
         return reduce(DataFrame.unionAll, frames)
@@ -87,7 +89,22 @@ class Detected:
             raise KeyError(f"there is no complex class `{name}`; there are {there or 'none'}")
         event_class = plan.event_class
         values = [f.col(value_name(0, i)).alias(a.name) for i, a in enumerate(event_class.attributes)]
-        return self.found[key_of(name)].select(*_heads(event_class), *values)
+        return _occurrences(self.found[key_of(name)]).select(*_heads(event_class), *values)
+
+    @property
+    def errors(self) -> DataFrame:
+        """Of each complex class how often a mask, WHERE or RETURN was NULL because of an error: event, errors.
+
+        To ask for it runs the classes, again where nothing of them is kept.
+        """
+        frames = []
+        for event_class in self._classes:
+            counts = self.found[key_of(event_class.name)].where(f.col("what") == ERRORS)
+            total = f.coalesce(f.sum("seq"), f.lit(0)).alias("errors")
+            frames.append(counts.agg(total).select(f.lit(event_class.name).alias("event"), "errors"))
+        if not frames:
+            return self.accepted.sparkSession.createDataFrame([], "event string, errors bigint")
+        return reduce(DataFrame.unionAll, frames)
 
     @property
     def _classes(self) -> list[EventClass]:
@@ -163,10 +180,15 @@ def _read_by(stage: Stage, accepted: DataFrame, found: Mapping[str, DataFrame]) 
     rows = accepted.where(here).select(*names, *stage.key_names)
     derived = [code for code in stage.sent if code not in own]
     for code in derived:
-        occurrences = found[key_of(stage.classes[code].name)]
+        occurrences = _occurrences(found[key_of(stage.classes[code].name)])
         rows = rows.unionByName(_as_rows(stage, code, occurrences), allowMissingColumns=True)
     # Of a version there is one to a seq, and it comes first by its class.
     return rows.fillna(0, ["rank"]) if derived else rows
+
+
+def _occurrences(found: DataFrame) -> DataFrame:
+    """What a task found, without its count of errors."""
+    return found.where(f.col("what") == OCCURRENCE)
 
 
 def _as_rows(stage: Stage, code: int, occurrences: DataFrame) -> DataFrame:

@@ -25,6 +25,11 @@ REJECTED: Final = 1
 ABSORBED: Final = 2
 """What a row of the accepting task is; of the last there is one, and its `seq` is how many were absorbed."""
 
+OCCURRENCE: Final = 0
+ERRORS: Final = 1
+"""What a row of the task of a complex class is; of the last there is at most one a task, and its `seq` is how often a
+mask, WHERE or RETURN was NULL because of an error. As a row it counts once, however often a task is tried."""
+
 _VERSION_FIELDS: Final = (
     ("what", s.ByteType()),
     ("code", s.ShortType()),
@@ -81,9 +86,10 @@ def accepted_schema(classes: Sequence[EventClass], further: Sequence[tuple[str, 
 
 
 def occurrence_schema(event_class: EventClass) -> s.StructType:
-    """What the task of a complex class gives; its attributes are those of class 0."""
+    """What the task of a complex class gives: occurrences, and a count of errors; attributes are those of class 0."""
     kinds = [s.LongType(), s.LongType(), s.LongType(), s.LongType(), s.ArrayType(s.LongType())]
-    fields = [s.StructField(name, kind) for name, kind in zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
+    fields = [s.StructField("what", s.ByteType())]
+    fields += [s.StructField(name, kind) for name, kind in zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
     attributes = enumerate(event_class.attributes)
     return s.StructType([*fields, *(s.StructField(value_name(0, i), spark_type(a.type)) for i, a in attributes)])
 
@@ -110,14 +116,21 @@ def version_columns(batch: Batch) -> dict[str, pa.Array]:
 
 
 def occurrence_table(found: Occurrences) -> pa.Table:
-    """Occurrences as a table."""
+    """Occurrences as a table, and their errors as a last row where there are any."""
     constituents = _one_array(found.constituents).cast(pa.list_(pa.int64()))
     rank = pa.array(np.arange(len(found)))
     times = (pa.array(found.occ_time), pa.array(found.det_time))
-    columns = dict(zip(OCCURRENCE_COLUMNS, (pa.array(found.seq), rank, *times, constituents), strict=True))
+    columns = {"what": pa.array(np.full(len(found), OCCURRENCE, np.int8))}
+    columns |= zip(OCCURRENCE_COLUMNS, (pa.array(found.seq), rank, *times, constituents), strict=True)
     for i, attribute in enumerate(found.event_class.attributes):
         columns[value_name(0, i)] = _one_array(found.values.column(i)).cast(arrow_type(attribute.type))
-    return pa.table(columns)
+    table = pa.table(columns)
+    return pa.concat_tables([table, _errors(found.errors, table.schema)]) if found.errors else table
+
+
+def _errors(count: int, schema: pa.Schema) -> pa.Table:
+    row = {"what": ERRORS, "seq": count}
+    return pa.table([pa.array([row.get(field.name)], field.type) for field in schema], schema=schema)
 
 
 # ---- from the table ----------------------------------------------------------------------------------------------
@@ -165,7 +178,10 @@ def _class_table(table: pa.Table, event_class: EventClass, code: int, rows: pa.A
 
 
 def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
-    """The occurrences of a class again, in the order of the contract."""
+    """The occurrences of a class again, from all its tasks, in the order of the contract; and their errors."""
+    what = integers(table, "what")
+    errors = int(table.column("seq").to_numpy()[what == ERRORS].sum())
+    table = table.filter(pa.array(what == OCCURRENCE))
     order = np.lexsort((integers(table, "rank"), integers(table, "seq")))
     rows = pa.array(order)
     values = {
@@ -179,6 +195,7 @@ def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
         integers(table, "det_time")[order],
         pa.table(values),
         _one_array(table.column("constituents").take(rows)).cast(pa.list_(pa.int64())),
+        errors,
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import types as s
 
@@ -23,25 +24,31 @@ from augury.diagnostics import Diagnostic, Mark
 from augury.event import ClassKind, EventClass, key_of
 from augury.kernels.match import REFUSALS, Detector, detector_of
 from augury.kernels.match.leaves import code_of, keyed_places, looks_back
+from augury.kernels.match.refusals import refusal
 from augury.spark.layout import spark_type
 from augury.types import Type
+
+ENGINE: Final = "the Spark engine"
 
 
 class NotOnSpark(ValueError):
     """A program with a class that this engine does not run; `diagnostics` say which, and point to it."""
 
-    def __init__(self, what: str, event_class: EventClass, *helps: str) -> None:
-        """Make the diagnostic."""
-        message = f"the Spark engine does not run {what} yet, as `{event_class.name}` needs it to"
-        super().__init__(message)
-        self.diagnostics = (Diagnostic("E313", message, Mark(event_class.span, "cannot be run"), helps=helps),)
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        """Keep the diagnostic."""
+        super().__init__(diagnostic.message)
+        self.diagnostics = (diagnostic,)
 
 
-def refused(event_class: EventClass, name: str) -> NotOnSpark | None:
+def refused(plan: ClassPlan, name: str) -> NotOnSpark | None:
     """What to raise where the kernel has raised the error of that name; None for an error of another kind."""
-    what = next((text for kind, text in REFUSALS.items() if kind.__name__ == name), None)
-    helps = "write the expression with fewer variables, or narrow it with WITHIN"
-    return None if what is None else NotOnSpark(what, event_class, helps)
+    kind = next((kind for kind in REFUSALS if kind.__name__ == name), None)
+    return None if kind is None else NotOnSpark(refusal(kind, plan, ENGINE))
+
+
+def _not_yet(what: str, event_class: EventClass) -> NotOnSpark:
+    message = f"{ENGINE} does not run {what} yet, as `{event_class.name}` needs it to"
+    return NotOnSpark(Diagnostic("E313", message, Mark(event_class.span, "cannot be run")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +116,13 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
             case None | MatchPlan(by_occurrence=None):
                 pass
             case MatchPlan():
-                raise NotOnSpark("ORDER BY OCCURRENCE", plan.event_class)
+                raise _not_yet("ORDER BY OCCURRENCE", plan.event_class)
             case CompositePlan():
-                raise NotOnSpark("COMPOSITE", plan.event_class)
+                raise _not_yet("COMPOSITE", plan.event_class)
             case SelectPlan():
-                raise NotOnSpark("SELECT", plan.event_class)
+                raise _not_yet("SELECT", plan.event_class)
             case Cron() | Every():
-                raise NotOnSpark("clock schedules", plan.event_class)
+                raise _not_yet("clock schedules", plan.event_class)
     found = []
     for name in (name for layer in program.strata for name in layer):
         number = next(i for i, p in enumerate(program.classes) if key_of(p.event_class.name) == key_of(name))
@@ -154,7 +161,7 @@ def _stage(program: Program, number: int) -> Stage:
     try:
         detector = detector_of(match)
     except tuple(REFUSALS) as error:
-        raise refused(plan.event_class, type(error).__name__) or error from None
+        raise NotOnSpark(refusal(type(error), plan, ENGINE)) from None
     keys, reason = _keys(detector, classes)
     sent = _sent(detector, classes, whole=any(c.kind is ClassKind.COMPLEX for c in classes))
     return Stage(

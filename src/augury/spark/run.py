@@ -76,7 +76,9 @@ def _occurrences(detected: Detected, event_class: EventClass) -> Occurrences:
     except PythonException as error:
         # What was raised in a task comes as text; its last line has the name of the error and its message.
         names = re.findall(r"^[\w.]*?(\w+)(?=:|$)", str(error), re.MULTILINE)
-        known = (refusal for name in names if (refusal := refused(event_class, name)) is not None)
+        plan = detected.program.class_plan(event_class.name)
+        assert plan is not None, "what was found is of a class of the program"
+        known = (refusal for name in names if (refusal := refused(plan, name)) is not None)
         raise next(known, error) from None
     return occurrences_of(table, event_class)
 

@@ -23,8 +23,9 @@ from augury.kernels.batch import Batch, Integers
 from augury.kernels.columns import arrow_type
 from augury.kernels.columns.casts import convert
 from augury.kernels.columns.column import Column
-from augury.kernels.match import detector_of, initial_state, step
+from augury.kernels.match import REFUSALS, detector_of, initial_state, step
 from augury.kernels.match.leaves import history_rows, taken
+from augury.kernels.match.refusals import refusal
 from augury.spark.layout import (
     ABSORBED,
     REJECTED,
@@ -34,7 +35,7 @@ from augury.spark.layout import (
     occurrence_table,
     version_columns,
 )
-from augury.spark.plan import Key, Stage
+from augury.spark.plan import ENGINE, Key, Stage
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -198,7 +199,7 @@ def _ranks(partitions: Sequence[pa.Array], count: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Detect:
-    """The rows of one partition → the occurrences among them, by the same step that every engine takes."""
+    """The rows of one partition → the occurrences among them, by the same step that every engine takes; and errors."""
 
     stage: Stage
     chronon_us: int
@@ -216,5 +217,10 @@ class Detect:
             position = integers(table, stage.position_name)[np.argsort(integers(table, "seq"))]
         detector = detector_of(stage.match)
         state = initial_state(detector, stage.classes)
-        _, found = step(detector, state, batch, stage.plan.event_class, self.chronon_us, position=position)
+        try:
+            _, found = step(detector, state, batch, stage.plan.event_class, self.chronon_us, position=position)
+        except tuple(REFUSALS) as error:
+            # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
+            told = refusal(type(error), stage.plan, ENGINE)
+            raise type(error)("; ".join([told.message, *told.helps])) from None
         yield from occurrence_table(found).to_batches(max_chunksize=_ROWS_AT_ONCE)
