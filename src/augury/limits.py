@@ -73,6 +73,9 @@ STREAMS_JOINED_MAX: Final = 100_000
 TUPLES_MAX: Final = 10_000
 """Occurrence tuples that one history keeps open at a time where all are wanted: each event may move them all."""
 
+CLOCK_EVENTS_MAX: Final = 10_000_000
+"""Events of one clock class in one replay: one stray date in the data would have the clock tick for centuries."""
+
 KINDS_OF_VALUES_MAX: Final = 100
 """Ways in which the values that a prefix compares may be equal: each has a machine of its own."""
 

@@ -177,6 +177,10 @@ def write(folder: Path) -> dict[str, list[str]]:
     (folder / "burst.bicepl").write_text((folder / "good.bicepl").read_text("utf-8") + burst, "utf-8")
     both = "CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE Login & Login;\n"
     (folder / "both.bicepl").write_text(GOOD + both, "utf-8")
+    seconds = "CREATE CLOCK EVENT CLASS Second EVERY 1s;\n"
+    (folder / "seconds.bicepl").write_text(GOOD + seconds, "utf-8")
+    stray = [f'{{"event": "Login", "card": "{year}", "det_time": "{year}-01-01"}}\n' for year in (2026, 1926)]
+    (folder / "stray.jsonl").write_text("".join(stray), "utf-8")
     (folder / "empty.jsonl").write_text("", "utf-8")
     (folder / "partly.jsonl").write_text('{"event": "A", "x": 1}\nnot JSON\n', "utf-8")
     (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
@@ -184,6 +188,7 @@ def write(folder: Path) -> dict[str, list[str]]:
     return {
         "E313 a class that cannot be run yet": ["run", "both.bicepl", "--events", "empty.jsonl"],
         "E402 a file too long": ["check", "large.bicepl"],
+        "E405 a stray date in the data": ["run", "seconds.bicepl", "--events", "stray.jsonl"],
         "E500 no such file": ["check", "no/such/file.bicepl"],
         "E501 a folder": ["check", "folder"],
         "E502 another encoding": ["check", "latin1.bicepl"],

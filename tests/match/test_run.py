@@ -127,7 +127,6 @@ def test_a_class_sees_all_versions_and_the_complex_events_that_it_reads() -> Non
     [
         ("CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE Order > Perform;", "COMPOSITE"),
         ("CREATE COMPLEX EVENT CLASS C (I INT) ID (I) AS SELECT I FROM Order OCCURRING AT occTime;", "SELECT"),
-        ("CREATE CLOCK EVENT CLASS C EVERY 5m;", "clock schedules"),
         ("CREATE COMPLEX EVENT CLASS C () ID () AS MATCH Order ORDER BY OCCURRENCE;", "ORDER BY OCCURRENCE"),
     ],
 )

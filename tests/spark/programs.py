@@ -68,6 +68,14 @@ CREATE COMPLEX EVENT CLASS Again (I INT) ID (I) AS MATCH sequence(Near(I, _), Pe
 CREATE COMPLEX EVENT CLASS Last (I INT, Q INT) ID () AS MATCH prior(Far(I), Near(I, Q)) COLLECT ALL;
 CREATE COMPLEX EVENT CLASS Parted (I INT) ID () AS MATCH prior(Near(I, _), Order(I, _)) PARTITION BY I;
 """,
+    "clock": """
+CREATE CLOCK EVENT CLASS Tick EVERY 3s LIFESPAN (5s);
+CREATE CLOCK EVENT CLASS Minute AT '* * * * *' ZONE 'Europe/Vienna';
+CREATE COMPLEX EVENT CLASS Quiet () ID () AS MATCH sequence(Tick, Tick);
+CREATE COMPLEX EVENT CLASS Waited (I INT) ID () AS MATCH prior(Order(I, _), Tick, Perform(I, _));
+CREATE COMPLEX EVENT CLASS First () ID () AS MATCH (Order OR Minute) /+ Minute;
+CREATE COMPLEX EVENT CLASS Fifth () ID () AS MATCH EVERY <5> Tick OVER (Tick);
+""",
     # Masks, WHERE and RETURN divide by zero here and there, and values are too large for their attributes.
     "failing": """
 CREATE COMPLEX EVENT CLASS Share (I BIGINT, part DOUBLE) ID ()

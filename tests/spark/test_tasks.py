@@ -191,7 +191,6 @@ def test_keys_are_of_one_type_in_all_classes() -> None:
     [
         ("CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE Order > Perform;", "COMPOSITE"),
         ("CREATE COMPLEX EVENT CLASS C (I INT) ID (I) AS SELECT I FROM Order OCCURRING AT occTime;", "SELECT"),
-        ("CREATE CLOCK EVENT CLASS C EVERY 5m;", "clock schedules"),
         ("CREATE COMPLEX EVENT CLASS C () ID () AS MATCH Order ORDER BY OCCURRENCE;", "ORDER BY OCCURRENCE"),
     ],
 )

@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from augury.algebra.program import Program
+from augury.algebra.program import Cron, Every, Program
 from augury.clock import show_time
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.numbered import Placed, Some, in_order, versions_of
 from augury.history.pieces import Codes, Piece, pieces, rows_where
 from augury.history.raw import Broken, Raw, RawRows, RawTable, Rejected, json_row, shortened
+from augury.history.schedule import due_at_most
 from augury.history.typed import Part, Refusal, Typing, sort_out, typed
 from augury.history.versions import ABSORBED, CHANGE, IMMUTABLE, NOT_THERE, WITHDRAWN, Judged, Rows, judge
 from augury.kernels.batch import Batch, Integers
@@ -48,13 +49,30 @@ def accept(program: Program, events: Iterable[Raw], *, until_us: int | None = No
     came = _Came()
     for raw in events:
         _read(program, classes, raw, came, until_us)
+    # The clock comes before whatever is detected at the same time.
+    some = [*_posted(program, classes, came, until_us), *came.some]
     judgements = [
-        _judged(
-            event_class, [some.parts[code] for some in came.some if code in some.parts], program.settings.chronon_us
-        )
+        _judged(event_class, [one.parts[code] for one in some if code in one.parts], program.settings.chronon_us)
         for code, event_class in enumerate(classes)
     ]
-    return _numbered(classes, judgements, came)
+    return _numbered(classes, judgements, some, came)
+
+
+def _posted(program: Program, classes: Sequence[EventClass], came: _Came, until_us: int | None) -> Iterator[Some]:
+    """The events of clock classes: from the chronon of the first version up to the end of the last one's."""
+    times = [part.det_time for some in came.some for part in some.parts.values() if len(part)]
+    if not times:
+        return
+    chronon_us = program.settings.chronon_us
+    since_us = min(int(time.min()) for time in times) // chronon_us * chronon_us
+    if until_us is None:
+        until_us = (max(int(time.max()) for time in times) // chronon_us + 1) * chronon_us
+    for code, event_class in enumerate(classes):
+        plan = program.class_plan(event_class.name)
+        assert plan is not None, "it is a class of the program"
+        if isinstance(plan.derivation, Cron | Every):
+            due = np.array(due_at_most(event_class.name, plan.derivation, since_us, until_us), np.int64)
+            yield Some(np.full(len(due), code, np.int16), {code: Part((), due, due, None, None)})
 
 
 # ---- row by row ------------------------------------------------------------------------------------------
@@ -197,9 +215,11 @@ def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
 # ---- all together ----------------------------------------------------------------------------------------
 
 
-def _numbered(classes: Sequence[EventClass], judgements: Sequence[_Judgement], came: _Came) -> Accepted:
+def _numbered(
+    classes: Sequence[EventClass], judgements: Sequence[_Judgement], some: Sequence[Some], came: _Came
+) -> Accepted:
     """Put the accepted versions of all classes in one order, number them, and tell the rest why they are none."""
-    found = versions_of(came.some, [judgement.placed for judgement in judgements])
+    found = versions_of(some, [judgement.placed for judgement in judgements])
     seq = np.arange(1, len(found.code) + 1)
     tables = tuple(judgement.table for judgement in judgements)
     columns = (found.code, found.row, seq, found.occ_time, found.det_time, found.kind)

@@ -18,11 +18,12 @@ from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import SelectPlan
-from augury.diagnostics import Diagnostic, Findings
+from augury.diagnostics import Diagnostic, Findings, Mark
 from augury.event import key_of
 from augury.history.accept import accept
 from augury.history.merge import merge
 from augury.history.raw import Raw, Rejected
+from augury.history.schedule import TooManyDue
 from augury.kernels.batch import Batch, Occurrences
 
 Kernel = Callable[[Program, ClassPlan, Batch], Occurrences]
@@ -104,7 +105,12 @@ def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us:
     """Run a whole program over events; versions with det_time ≥ `until_us` are not read."""
     if refused := cannot_run(program):
         raise CannotRun(refused)
-    accepted = accept(program, events, until_us=until_us)
+    try:
+        accepted = accept(program, events, until_us=until_us)
+    except TooManyDue as error:
+        clock = next(p.event_class for p in program.classes if f"`{p.event_class.name}`" in str(error))
+        helps = ("look for a det_time far from all others, or let the class tick less often",)
+        raise CannotRun((Diagnostic("E405", str(error), Mark(clock.span, "ticks too often"), helps=helps),)) from None
     found: dict[str, Occurrences] = {}
     histories: dict[str, Batch] = {}
     for layer in program.strata:
@@ -145,7 +151,7 @@ def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
 
 def _not_run(plan: ClassPlan) -> str:
     match plan.derivation:
-        case MatchPlan(by_occurrence=None) | None:
+        case MatchPlan(by_occurrence=None) | Cron() | Every() | None:
             return ""
         case MatchPlan():
             return "ORDER BY OCCURRENCE"
@@ -153,8 +159,6 @@ def _not_run(plan: ClassPlan) -> str:
             return "COMPOSITE"
         case SelectPlan():
             return "SELECT"
-        case Cron() | Every():
-            return "clock schedules"
 
 
 def not_carried_out(program: Program) -> tuple[Diagnostic, ...]:

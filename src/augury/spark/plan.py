@@ -113,7 +113,7 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
     """The stages in the order in which they can run; raises `NotOnSpark`."""
     for plan in program.classes:
         match plan.derivation:
-            case None | MatchPlan(by_occurrence=None):
+            case None | MatchPlan(by_occurrence=None) | Cron() | Every():
                 pass
             case MatchPlan():
                 raise _not_yet("ORDER BY OCCURRENCE", plan.event_class)
@@ -121,12 +121,10 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
                 raise _not_yet("COMPOSITE", plan.event_class)
             case SelectPlan():
                 raise _not_yet("SELECT", plan.event_class)
-            case Cron() | Every():
-                raise _not_yet("clock schedules", plan.event_class)
     found = []
     for name in (name for layer in program.strata for name in layer):
         number = next(i for i, p in enumerate(program.classes) if key_of(p.event_class.name) == key_of(name))
-        if program.classes[number].derivation is not None:
+        if isinstance(program.classes[number].derivation, MatchPlan):
             found.append(_stage(program, number))
     return tuple(found)
 
