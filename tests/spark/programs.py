@@ -71,7 +71,7 @@ CREATE COMPLEX EVENT CLASS Parted (I INT) ID () AS MATCH prior(Near(I, _), Order
     "clock": """
 CREATE CLOCK EVENT CLASS Tick EVERY 3s LIFESPAN (5s);
 CREATE CLOCK EVENT CLASS Minute AT '* * * * *' ZONE 'Europe/Vienna';
-CREATE COMPLEX EVENT CLASS Quiet () ID () AS MATCH sequence(Tick, Tick);
+CREATE COMPLEX EVENT CLASS AtOnce () ID () AS MATCH sequence(Tick, Order);
 CREATE COMPLEX EVENT CLASS Waited (I INT) ID () AS MATCH prior(Order(I, _), Tick, Perform(I, _));
 CREATE COMPLEX EVENT CLASS Opening () ID () AS MATCH (Order OR Minute) /+ Minute;
 CREATE COMPLEX EVENT CLASS Fifth () ID () AS MATCH EVERY <5> Tick OVER (Tick);
