@@ -109,3 +109,29 @@ def test_a_definition_is_not_an_event() -> None:
 def test_an_inner_where_sees_the_constituents_inside_only() -> None:
     assert codes("COMPOSITE (A > B WHERE A.x = B.x) > D") == []
     assert codes("COMPOSITE (A > B WHERE A.x = C.x) > C") == ["E214"]
+
+
+def test_an_absence_does_not_close_a_repetition() -> None:
+    assert codes("COMPOSITE A > B* > !C WITHIN 5m") == ["E310"]
+    assert codes("COMPOSITE A > B* > !C > D") == []
+    assert codes("COMPOSITE (A > B* > !C) > D") == []
+
+
+@pytest.mark.parametrize(
+    "around", ["ANY{{2, C, ({})}}", "({}) + 5s", "BY [2026 01 01 00 00 00] ({})", "({}){{2}}", "PERIODIC({}, [5s], C)"]
+)
+def test_the_bound_of_a_class_reaches_every_operator(around: str) -> None:
+    assert codes(f"COMPOSITE {around.format('A > !B')} WITHIN 5m") == []
+
+
+def test_the_two_ways_to_say_that_nothing_comes_have_the_same_keys() -> None:
+    for composite in ("A(X, _) > !B WITHIN 5m", "NOT(B)[A(X, _), A(X, _) + 5m]"):
+        assert not [line for line in lines(f"COMPOSITE {composite}") if line.startswith("a graph per")]
+    assert "a graph per X INT" in lines("COMPOSITE A(X, _) > !B(X) WITHIN 5m")
+
+
+def test_the_closing_of_a_window_is_no_constituent() -> None:
+    assert codes("COMPOSITE APERIODIC*(A, B, C) WHERE C.x > 1") == []
+    assert codes("COMPOSITE APERIODIC(A, B, C) WHERE C.x > 1") != []
+    assert codes("COMPOSITE PERIODIC(A, [5s], C) WHERE C.x > 1") != []
+    assert codes("COMPOSITE (A & !C WHERE C.x > 1)") != []

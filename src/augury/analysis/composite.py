@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
@@ -15,7 +16,7 @@ from augury.analysis.scalars import lower_condition
 from augury.analysis.scopes import constituent_scope
 from augury.clock import Moment, duration_us, show_duration
 from augury.diagnostics import Findings, Mark, Span
-from augury.event import EventClass
+from augury.event import EventClass, key_of
 from augury.language import syntax as s
 
 Op = s.CompositeOperator
@@ -32,10 +33,17 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What surrounds a sub-expression: whether something follows it in a sequence, and how long it may take."""
+    """What surrounds a sub-expression: what follows it in a sequence, and how long it may take."""
 
     followed: bool = False
+    closed: bool = False
+    """Whether what follows is there, at some time, and not only absences."""
     within_us: int | None = None
+
+    @property
+    def apart(self) -> _Place:
+        """That of an operand which nothing follows."""
+        return _Place(within_us=self.within_us)
 
 
 def lower_composite(
@@ -53,7 +61,7 @@ def lower_composite(
 def bound_variables(expression: a.Composite, table: VariableTable) -> tuple[Variable, ...]:
     """The variables that have a value where the expression takes place."""
     positive: dict[str, Variable] = {}
-    _gather(expression, positive, {})
+    _gather(expression, positive, {}, closings=False)
     return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in positive.values())
 
 
@@ -66,8 +74,10 @@ def constituent_classes(expression: a.Composite) -> frozenset[str]:
             return frozenset()
         case a.NotBetween(opening=opening, closing=closing):
             return constituent_classes(opening) | constituent_classes(closing)
-        case a.AbsentFor(opening=opening):
+        case a.AbsentFor(opening=opening) | a.Periodic(opening=opening, gathered=False):
             return constituent_classes(opening)
+        case a.Aperiodic(opening=opening, middle=middle, gathered=False):
+            return constituent_classes(opening) | constituent_classes(middle)
         case _:
             return frozenset().union(*(constituent_classes(child) for child in a.children(expression)))
 
@@ -76,22 +86,31 @@ def graph_keys(expression: a.Composite, table: VariableTable, findings: Findings
     """The variables that keep a graph per value: those that are shared, with a place that is not negated."""
     positive: dict[str, Variable] = {}
     negated: dict[str, list[Variable]] = {}
-    _gather(expression, positive, negated)
-    for name, places in negated.items():
-        if name not in positive and len(places) > 1:
+    _gather(expression, positive, negated, closings=True)
+    for name, absent in negated.items():
+        if name not in positive and len(absent) > 1:
             findings.error(
                 "E302",
                 f"the variable `{name}` stands under negations only, so nothing gives it a value",
-                places[0].span,
+                absent[0].span,
                 "under one negation",
-                others=[Mark(places[1].span, "under another")],
+                others=[Mark(absent[1].span, "under another")],
                 helps=["use it in a place that is not negated as well, or write `_`"],
             )
-    shared = [v for v in positive.values() if table.places[v.name.casefold()] > 1]
+    places = Counter(
+        binding.name.casefold()
+        for part in a.walk(expression)
+        for binding in (part.bindings if isinstance(part, Primitive) else ())
+        if isinstance(binding, Variable)
+    )
+    shared = [v for v in positive.values() if places[v.name.casefold()] > 1]
     return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in shared)
 
 
-def _gather(node: a.Composite, positive: dict[str, Variable], negated: dict[str, list[Variable]]) -> None:
+def _gather(
+    node: a.Composite, positive: dict[str, Variable], negated: dict[str, list[Variable]], *, closings: bool
+) -> None:
+    """Note the variables that are there and those that are not; the closing of a window is no constituent of it."""
     match node:
         case Primitive(bindings=bindings):
             for binding in bindings:
@@ -101,19 +120,22 @@ def _gather(node: a.Composite, positive: dict[str, Variable], negated: dict[str,
             _gather_negated(inner, negated)
         case a.NotBetween(absent=absent, opening=opening, closing=closing):
             _gather_negated(absent, negated)
-            _gather(opening, positive, negated)
-            _gather(closing, positive, negated)
+            _gather(opening, positive, negated, closings=closings)
+            _gather(closing, positive, negated, closings=closings)
         case a.AbsentFor(opening=opening, absent=absent):
             _gather_negated(absent, negated)
-            _gather(opening, positive, negated)
+            _gather(opening, positive, negated, closings=closings)
+        case a.Aperiodic(gathered=False) | a.Periodic(gathered=False) if not closings:
+            for child in a.children(node)[:-1]:
+                _gather(child, positive, negated, closings=closings)
         case _:
             for child in a.children(node):
-                _gather(child, positive, negated)
+                _gather(child, positive, negated, closings=closings)
 
 
 def _gather_negated(node: a.Composite, negated: dict[str, list[Variable]]) -> None:
     inside: dict[str, Variable] = {}
-    _gather(node, inside, {})
+    _gather(node, inside, {}, closings=True)
     for name, variable in inside.items():
         negated.setdefault(name, []).append(variable)
 
@@ -150,20 +172,20 @@ class _Lowering:
             case s.CompositeApply(operands=operands):
                 return self._either(operands, span, place)
             case s.AnyOf():
-                return self._any_of(node)
+                return self._any_of(node, place.apart)
             case s.TimeBound():
-                return self._time_bound(node)
+                return self._time_bound(node, place.apart)
             case s.NotBetween():
-                return self._not_between(node)
+                return self._not_between(node, place.apart)
             case s.Repeat():
                 return self._repeat(node, place)
             case s.Plus(operand=operand, delay=delay):
-                inner = self.lower(operand, _Place())
+                inner = self.lower(operand, place.apart)
                 return None if inner is None else a.Plus(inner, duration_us(delay.count, delay.unit), span)
             case s.Scoped():
                 return self._scoped(node, place)
             case s.Aperiodic() | s.Periodic():
-                return self._between_events(node)
+                return self._between_events(node, place.apart)
             case _:
                 assert_never(node)
 
@@ -190,10 +212,10 @@ class _Lowering:
     ) -> a.Composite | None:
         if _is_absence(left) and _is_absence(right):
             return self._only_absences(span)
-        first = self._operand(left, _Place(followed=True))
+        first = self._operand(left, _Place(followed=True, closed=place.closed or not _is_absence(right)))
         if not _is_absence(right):
             return _joined(Op.SEQUENCE, first, self._operand(right, place), span)
-        second = self._operand(right, _Place())
+        second = self._operand(right, place.apart)
         if place.followed:
             return _joined(Op.SEQUENCE, first, second, span)
         if place.within_us is None:
@@ -212,8 +234,7 @@ class _Lowering:
     def _and(self, node: s.CompositeApply, place: _Place) -> a.Composite | None:
         if all(_is_absence(operand) for operand in node.operands):
             return self._only_absences(node.span)
-        inner = _Place(within_us=place.within_us)
-        left, right = (self._operand(operand, inner) for operand in node.operands)
+        left, right = (self._operand(operand, place.apart) for operand in node.operands)
         return _joined(Op.AND, left, right, node.span)
 
     def _only_absences(self, span: Span) -> a.Composite | None:
@@ -222,7 +243,7 @@ class _Lowering:
             "an absence needs something beside it that is there; here both sides are absences",
             span,
             "nothing says when to look for them",
-            helps=["name the event at which it is to be noticed: (!A & C) & !B"],
+            helps=["name what is there first: C & !A & !B, C & (!A & D)"],
         )
         return None
 
@@ -230,16 +251,16 @@ class _Lowering:
         """An operand of `&` or `>`, where an absence is allowed."""
         if not (isinstance(node, s.CompositeApply) and node.operator is Op.NOT):
             return self.lower(node, place)
-        inner = self.lower(node.operands[0], _Place())
+        inner = self.lower(node.operands[0], place.apart)
         return None if inner is None else a.Node(Op.NOT, (inner,), node.span)
 
     def _either(self, operands: tuple[s.CompositeExpression, ...], span: Span, place: _Place) -> a.Composite | None:
-        lowered = [self.lower(operand, _Place(within_us=place.within_us)) for operand in operands]
+        lowered = [self.lower(operand, place.apart) for operand in operands]
         known = tuple(operand for operand in lowered if operand is not None)
         return a.Node(Op.OR, known, span) if len(known) == len(lowered) else None
 
-    def _any_of(self, node: s.AnyOf) -> a.Composite | None:
-        lowered = [self.lower(operand, _Place()) for operand in node.operands]
+    def _any_of(self, node: s.AnyOf, place: _Place) -> a.Composite | None:
+        lowered = [self.lower(operand, place) for operand in node.operands]
         known = tuple(operand for operand in lowered if operand is not None)
         if node.count < 1:
             message, helps = "ANY asks for at least one event", ["write e.g. ANY{1, A, B}"]
@@ -256,8 +277,8 @@ class _Lowering:
             return None
         return a.AnyOf(node.count, known, node.span) if len(known) == len(lowered) else None
 
-    def _time_bound(self, node: s.TimeBound) -> a.Composite | None:
-        inner = self.lower(node.operand, _Place())
+    def _time_bound(self, node: s.TimeBound, place: _Place) -> a.Composite | None:
+        inner = self.lower(node.operand, place)
         low = None if node.low is None else node.low.first_us()
         high = node.high.last_us() if node.keyword == "AT" else _upper(node.high)
         if low is not None and high < low:
@@ -271,9 +292,9 @@ class _Lowering:
             return None
         return None if inner is None else a.Bounded(low, high, inner, node.span)
 
-    def _not_between(self, node: s.NotBetween) -> a.Composite | None:
-        absent, opening = self.lower(node.absent, _Place()), self.lower(node.opening, _Place())
-        closing = self.lower(node.closing, _Place())
+    def _not_between(self, node: s.NotBetween, place: _Place) -> a.Composite | None:
+        absent, opening = self.lower(node.absent, place), self.lower(node.opening, place)
+        closing = self.lower(node.closing, place)
         if absent is None or opening is None or closing is None:
             return None
         if isinstance(closing, a.Plus) and closing.operand == opening:
@@ -281,7 +302,7 @@ class _Lowering:
         return a.NotBetween(absent, opening, closing, node.span)
 
     def _repeat(self, node: s.Repeat, place: _Place) -> a.Composite | None:
-        inner = self.lower(node.operand, _Place())
+        inner = self.lower(node.operand, place.apart)
         if node.count > limits.NTH_MAX:
             self.findings.error(
                 "E404",
@@ -300,7 +321,7 @@ class _Lowering:
                 helps=["write E{1} for one, E* > F for any number before an F"],
             )
             return None
-        if node.open and not place.followed:
+        if node.open and not place.closed:
             self.findings.error(
                 "E310",
                 "nothing says when this repetition is over",
@@ -312,25 +333,29 @@ class _Lowering:
         return None if inner is None else a.Repeat(inner, node.count, node.open, node.span)
 
     def _scoped(self, node: s.Scoped, place: _Place) -> a.Composite | None:
-        inner_place = _Place(place.followed and node.within is None, _us(node.within))
+        is_alone = node.within is None
+        within_us = place.within_us if is_alone else _us(node.within)
+        inner_place = _Place(place.followed and is_alone, place.closed and is_alone, within_us)
         before = dict(self.classes)
         self.classes.clear()
         inner = self.lower(node.operand, inner_place)
         inside = dict(self.classes)
         self.classes.update({**before, **inside})
         where = None
-        if node.where is not None:
-            names = {key: (v.name, self.variables.types[key]) for key, v in self.variables.first.items()}
-            scope = constituent_scope("WHERE", names, inside, self.findings)
+        if node.where is not None and inner is not None:
+            names = {key_of(v.name): (v.name, v.type) for v in bound_variables(inner, self.variables)}
+            there = {key_of(name) for name in constituent_classes(inner)}
+            constituents = {key: found for key, found in inside.items() if key in there}
+            scope = constituent_scope("WHERE", names, constituents, self.findings)
             where = lower_condition(node.where, scope, self.findings)
             if where is None:
                 return None
         return None if inner is None else a.Scoped(inner, _us(node.within), where, node.span)
 
-    def _between_events(self, node: s.Aperiodic | s.Periodic) -> a.Composite | None:
-        opening, closing = self.lower(node.opening, _Place()), self.lower(node.closing, _Place())
+    def _between_events(self, node: s.Aperiodic | s.Periodic, place: _Place) -> a.Composite | None:
+        opening, closing = self.lower(node.opening, place), self.lower(node.closing, place)
         if isinstance(node, s.Aperiodic):
-            middle = self.lower(node.middle, _Place())
+            middle = self.lower(node.middle, place)
             if opening is None or middle is None or closing is None:
                 return None
             return a.Aperiodic(opening, middle, closing, node.gathered, node.span)
