@@ -6,6 +6,7 @@ Everything is measured in one run, as ratios, because machines differ and are no
 - the same pattern in SQL on DuckDB, on the same file;
 - the walk alone, in events per CPU second;
 - 100 different expressions over the same events against one;
+- expressions that events of other values matter to, with twice and four times the values at as many events;
 - a new process's first batch; memory per key; the time to compile the examples of the Ode paper.
 
     .venv/bin/python benchmarks/match.py [EVENTS] [--part NAME]
@@ -58,7 +59,7 @@ SELECT seq, withdrawal FROM withdrawn WHERE event = 'Transfer' AND amount > 900 
 """
 
 
-def make_events(path: Path, count: int) -> None:
+def make_events(path: Path, count: int, keys: int = KEYS) -> None:
     """A file of events in order of time, each class a third."""
     random = np.random.default_rng(7)
     names = pa.array(["Login", "Withdrawal", "Transfer"])
@@ -68,7 +69,7 @@ def make_events(path: Path, count: int) -> None:
             "event": pa.DictionaryArray.from_arrays(codes, names),
             "seq": pa.array(np.arange(1, count + 1)),
             "det_time": pa.array(np.arange(count) * 1_000 + 1_700_000_000_000_000).view(pa.timestamp("us", "UTC")),
-            "card": pa.array(random.integers(0, KEYS, count).astype(np.int32)),
+            "card": pa.array(random.integers(0, keys, count).astype(np.int32)),
             "amount": pa.array(random.integers(0, 1000, count).astype(np.int32)),
         }
     )
@@ -220,6 +221,41 @@ def many(path: Path) -> None:
     print(f"  100 / one: {cpu_many / cpu_one:.1f}× CPU, {wall_many / wall_one:.1f}× wall   (target 20×)")
 
 
+LISTENING = {
+    "takes place at events of others": "!happened(Withdrawal(C, _)) /+ Login(C, _)",
+    "any event after two": "prior(Login(C, _), any) AND prior(Withdrawal(C, _), any)",
+    "a tenth of the events names no value": "prior(Login(C, _), Transfer[amount > 700], Withdrawal(C, _))",
+}
+
+
+def stepped(match: str, keys: int, count: int) -> float:
+    """The best CPU time of a step over events of so many values, after one that is not counted."""
+    from augury.history.accept import accept
+    from augury.kernels.match import detector_of, initial_state, step
+    from augury.local.sources import read_events
+
+    program = program_of(match)
+    plan = program.class_plan("T0")
+    detector = detector_of(plan.derivation)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.parquet"
+        make_events(path, count, keys)
+        batch = accept(program, read_events(str(path))).batch
+
+    def run() -> object:
+        return step(detector, initial_state(detector, batch.classes), batch, plan.event_class, 1_000_000)
+
+    return min([timed(run)[0] for _ in range(RUNS + 1)][1:])
+
+
+def listening() -> None:
+    count, keys = 20_000, (2_000, 4_000, 8_000)
+    print(f"events of other values matter: {count:,} events of {' / '.join(f'{k:,}' for k in keys)} values")
+    for name, match in LISTENING.items():
+        best = [stepped(match, k, count) for k in keys]
+        print(f"  {name:<38} {' / '.join(f'{cpu:.2f}' for cpu in best)} CPU s   (target: the last < 2× the first)")
+
+
 COLD = """
 import time, sys; begun = time.perf_counter()
 import augury
@@ -285,7 +321,7 @@ def compile_times() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("events", nargs="?", type=int, default=10_000_000)
-    parser.add_argument("--part", choices=["end", "walk", "many", "cold", "memory", "compile"])
+    parser.add_argument("--part", choices=["end", "walk", "many", "listening", "cold", "memory", "compile"])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.parquet"
@@ -296,6 +332,7 @@ def main() -> None:
             "walk": lambda: walk_alone(arguments.events),
             "memory": lambda: memory(path),
             "many": lambda: many(path),
+            "listening": listening,
             "cold": cold,
         }
         for name, part in parts.items():

@@ -43,7 +43,7 @@ PROGRAM = compile(
     CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Badge (id INT, door VARCHAR(3), open BOOLEAN) ID (id, door) LIFESPAN (4s);
     CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Birth (name TEXT) ID (name) LIFESPAN (-1);
     CREATE MUTABLE SUBSCRIBED EVENT CLASS Tick (id INT) ID () LIFESPAN (1d);
-    CREATE CLOCK EVENT CLASS Morning AT '0 9 * * *';
+    CREATE CLOCK EVENT CLASS Leap AT '0 0 29 2 *';
     CREATE COMPLEX EVENT CLASS Twice (id INT) ID (id) AS MATCH relative(Order(id, _, _), Order(id, _, _));
     """
 )
@@ -281,7 +281,7 @@ def test_columns_without_an_occ_time_take_the_det_time() -> None:
         ({"event": 7}, 'there is no event class "7"'),
         ({"occ_time": 1}, "it does not say of which class it is: no `event`"),
         ({"event": "Twice"}, "`Twice` is a complex class: its events are derived, not posted"),
-        ({"event": "Morning"}, "`Morning` is a clock class: its events are posted by the clock"),
+        ({"event": "Leap"}, "`Leap` is a clock class: its events are posted by the clock"),
         ({"event": "Order", "id": 1}, "it has neither an occ_time nor a det_time"),
         ({"event": "Order", "id": 1, "occ_time": None}, "it has neither an occ_time nor a det_time"),
         ({"event": "Order", "id": 1, "occ_time": "noon"}, '`occ_time` is a TIMESTAMP, and "noon" does not fit'),
@@ -401,7 +401,7 @@ def test_versions_stand_by_det_time_and_then_as_they_came() -> None:
 def test_no_events_give_an_empty_batch_with_all_classes() -> None:
     found = accepted([])
     assert len(found.batch) == 0
-    assert [c.name for c in found.batch.classes] == ["Order", "Badge", "Birth", "Tick", "Morning"]
+    assert [c.name for c in found.batch.classes] == ["Order", "Badge", "Birth", "Tick", "Leap"]
     assert found.batch.tables[0].schema.names == ["id", "price", "note"]
     assert found.batch.code.dtype == np.int16
     assert found.batch.kind.dtype == np.uint8

@@ -189,7 +189,7 @@ def test_a_state_that_is_damaged_or_of_another_expression_is_refused() -> None:
         (data[:-3] + b"xyz", "checksum"),
         (data[:-1], "checksum"),
         (b"something else", "no state"),
-        (data.replace(b'"format": 1', b'"format": 9', 1), "format 9"),
+        (data.replace(b'"format": 2', b'"format": 9', 1), "format 9"),
     ]:
         with pytest.raises(UnfitState, match=why):
             loaded(bad, detector, CLASSES)

@@ -22,7 +22,7 @@ from augury.kernels.match.leaves import Tail
 from augury.kernels.match.state import Events, MatchState, Nodes, Run, Runs, initial_state
 from augury.kernels.match.streams import Numbers
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _MAGIC: Final = b"augury match state\n"
 
 

@@ -25,8 +25,9 @@ from augury.kernels.match.leaves import Rows, Tail, Truth, code_of, history_rows
 from augury.kernels.match.said import letters_say
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
+from augury.kernels.match.spanned import spanned
 from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
-from augury.kernels.match.streams import Touched, groups_of, is_simple, touched
+from augury.kernels.match.streams import Touched, by_spans, groups_of, is_simple, touched
 from augury.kernels.match.walk import gathered, group, ranks, walk_automaton
 
 
@@ -46,13 +47,12 @@ def step(
     partition), from 1, where the batch is only the part of it that has certain keys; left out, the batch is all.
     `shared` is one value for all the expressions that read this batch, and for nothing else.
     """
-    if position is not None or is_simple(detector, groups_of(detector, batch.classes)):
+    if position is not None or _rows_at_once(detector, state, batch.classes) >= len(batch):
         return state, _stepped(detector, state, batch, event_class, chronon_us, position, shared or Shared())
-    # Rows that touch every stream multiply with the streams, so they are read in parts.
     found: list[Occurrences] = []
     begin = 0
-    while begin < len(batch) or not found:
-        end = begin + max(_ROWS_AT_LEAST, limits.ROWS_JOINED_MAX // (len(state.streams) + 1))
+    while begin < len(batch):
+        end = begin + _rows_at_once(detector, state, batch.classes)
         while end < len(batch) and batch.seq[end] == batch.seq[end - 1]:
             end += 1  # what has one `seq` is ordered together
         found.append(_stepped(detector, state, batch.part(begin, end), event_class, chronon_us, None, Shared()))
@@ -60,7 +60,26 @@ def step(
     return state, joined(found)
 
 
+def _rows_at_once(detector: Detector, state: MatchState, classes: tuple[EventClass, ...]) -> int:
+    """How many rows are read together: where they multiply, few enough; but each reading costs for each stream."""
+    groups = groups_of(detector, classes)
+    # Before the first event nobody knows how many values there are.
+    streams = max(_STREAMS_AT_FIRST, len(state.streams))
+    if is_simple(detector, groups):
+        own = TIME_MAX
+    elif by_spans(detector, groups):
+        # Rows multiply with the sets of states that streams are in.
+        sets = 0 if detector.tables is None else len(detector.tables.delta)
+        own = min(limits.ROWS_JOINED_MAX // min(streams, sets), max(_SPANNED_AT_LEAST, 2 * streams))
+    else:
+        own = limits.ROWS_JOINED_MAX // streams
+    inner = zip(detector.inner, state.inner, strict=True)
+    return min([max(_ROWS_AT_LEAST, own), *(_rows_at_once(*one, classes) for one in inner)])
+
+
 _ROWS_AT_LEAST = 256
+_SPANNED_AT_LEAST = 16_384
+_STREAMS_AT_FIRST = 1_024
 
 
 def _stepped(
@@ -114,14 +133,20 @@ def _found(
     ]
     positions = _positions(state, rows, position)
     groups = groups_of(detector, batch.classes)
-    touch = touched(detector, rows, groups, [truth.rows for truth in truths], state.streams)
+    # Where rows come with positions, others are left out that unnamed streams would read.
+    spans = position is None and by_spans(detector, groups)
+    touch = touched(detector, rows, groups, [truth.rows for truth in truths], state.streams, spans)
     _remember_tails(detector, state, rows)
     offset = len(state.events)
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
     times = expiry(detector, state.events, lifespans_us, chronon_us)
     said = letters_say(detector.says, rows, state.said) if detector.says else None
-    candidates = _walked(detector, state, touch, positions, offset, times, said)
+    if touch.unnamed is not None:
+        symbols = _symbols(detector, touch.leaves), _symbols(detector, touch.unnamed)
+        candidates = spanned(detector, state, touch, *symbols, rows.partitions(np.arange(len(rows.index))), offset)
+    else:
+        candidates = _walked(detector, state, touch, positions, offset, times, said)
     if detector.kinds:
         candidates = of_right_kind(detector, state, candidates)
     return _Found(candidates, offset, sum(truth.errors for truth in truths))

@@ -2,7 +2,8 @@
 
 In: which leaves are true of which rows. Out: rows (stream, position, leaves, row), by stream. An expression stands for
 one expression per value, and an event of another value is to it an event that no leaf is true of; so a stream needs
-only the rows that touch it, and the positions say how many lie between.
+only the rows that touch it, and the positions say how many lie between. Where rows touch every stream, because the
+expression listens or they name no value, only those that name a stream are written down, if that will do: `by_spans`.
 
 A value that no event has had is one stream for all such values. Where leaves bind different variables, the streams
 are all that agree with each other: the binding of one event joined with that of another, and so on.
@@ -10,7 +11,7 @@ are all that agree with each other: the binding of one event joined with that of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -106,6 +107,14 @@ def is_simple(detector: Detector, groups: Sequence[Group]) -> bool:
     return one_each and all(set(g.variables) == whole for g in groups) and not detector.listens
 
 
+def by_spans(detector: Detector, groups: Sequence[Group]) -> bool:
+    """Whether events move streams that they do not name, and one tuple an event is wanted: see `walk_spans`."""
+    tables = detector.tables
+    if tables is None or not len(tables.delta) or detector.keeps_all or not detector.keyed:
+        return False
+    return detector.listens or any(not group.places for group in groups)
+
+
 @dataclass(slots=True)
 class Streams:
     """Which streams there are: `partition` and the number of each variable's value; `pairs` number combinations."""
@@ -122,26 +131,29 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Rows of streams: by stream if `begins` says where each begins, each in order of position.
+    """Rows of streams, each stream's in order of position.
 
     `origin` has for each new stream the older one that it was part of until now, or -1 if it is as at the beginning.
+    `unnamed`, where it is wanted, has the leaves that are true of each row to streams which the row does not name; the
+    other columns have then only rows that name a stream.
     """
 
     stream: Integers
     row: Integers
     leaves: Integers
     origin: Integers
+    unnamed: Integers | None = None
 
 
 def touched(
-    detector: Detector, rows: Rows, groups: Sequence[Group], true: Sequence[Integers], streams: Streams
+    detector: Detector, rows: Rows, groups: Sequence[Group], true: Sequence[Integers], streams: Streams, spans: bool
 ) -> Touched:
-    """Every row that touches a stream, and the streams that are new."""
+    """Every row that touches a stream, or, for `spans`, that names it; and the streams that are new."""
     simple = is_simple(detector, groups)
     bits = [_bits(group, true, len(rows.index)) for group in groups]
     if simple:
         return _simple(detector, rows, groups, bits, streams)
-    return _general(detector, rows, groups, bits, streams)
+    return _general(detector, rows, groups, bits, streams, spans)
 
 
 def _bits(group: Group, true: Sequence[Integers], count: int) -> tuple[Integers, Integers]:
@@ -239,31 +251,35 @@ def _general(
     groups: Sequence[Group],
     bits: Sequence[tuple[Integers, Integers]],
     streams: Streams,
+    spans: bool,
 ) -> Touched:
     width = len(detector.keyed)
-    seen: list[_Seen] = []
-    if detector.listens:
-        everyone = np.arange(len(rows.index))
-        fresh = np.full((len(everyone), width), FRESH, np.int64)
-        seen.append(_seen(rows, everyone, np.zeros(len(everyone), np.int64), fresh))
+    unnamed = np.zeros(len(rows.index), np.int64)
+    seen = [_seen_by_all(rows, width, spans)] if detector.listens or spans else []
     for group, (at, which) in zip(groups, bits, strict=True):
+        if spans and not group.places:
+            unnamed[at] |= which
+            continue
         numbers, agree = _value_numbers(detector, rows, group, at, streams)
         seen.append(_seen(rows, at[agree], which[agree], numbers[agree]))
-    known = {(int(p), *map(int, b)): i for i, (p, b) in enumerate(zip(streams.partition, streams.bound, strict=True))}
+    known = {binding: i for i, binding in enumerate(_bindings(np.column_stack([streams.partition, streams.bound])))}
     before = dict(known)
     _close(seen, known, width)
     origin = [latest_part(binding, before) for binding in list(known)[len(before) :]]
     if len(known) > len(before):
         bindings = np.array(list(known), np.int64).reshape(len(known), width + 1)
         streams.partition, streams.bound = bindings[:, 0].copy(), bindings[:, 1:].copy()
-    parts = [_touched_by(one, known, streams) for one in seen]
+    parts = [_touched_by(one, known, streams) for one in (seen[1:] if spans else seen)]
     stream, row, leaves = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     # A row that touches a stream by several groups is one row, at which the leaves of all are true.
     order = np.lexsort((row, stream))
     stream, row, leaves = stream[order], row[order], leaves[order]
     first = np.flatnonzero(np.r_[True, (np.diff(stream) != 0) | (np.diff(row) != 0)]) if len(row) else order
     leaves = np.bitwise_or.reduceat(leaves, first) if len(row) else leaves
-    return Touched(stream[first], row[first], leaves, np.array(origin, np.int64))
+    stream, row = stream[first], row[first]
+    if spans:
+        return Touched(stream, row, leaves | unnamed[row], np.array(origin, np.int64), unnamed)
+    return Touched(stream, row, leaves, np.array(origin, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,16 +297,29 @@ def _seen(rows: Rows, at: Integers, leaves: Integers, numbers: Integers) -> _See
     return _Seen(at, leaves, bindings, binding.ravel())
 
 
+def _seen_by_all(rows: Rows, width: int, spans: bool) -> _Seen:
+    """Every row, of which no leaf is true; for `spans` one of each partition, which has a stream of fresh values."""
+    at = np.arange(len(rows.index))
+    if spans:
+        at = np.unique(rows.partition, return_index=True)[1] if len(rows.partition) else at[:1]
+    return _seen(rows, at, np.zeros(len(at), np.int64), np.full((len(at), width), FRESH, np.int64))
+
+
+def _bindings(columns: Integers) -> Iterator[Binding]:
+    """Rows as tuples; by columns, because a list for each row would keep the garbage collector busy."""
+    return zip(*(columns[:, i].tolist() for i in range(columns.shape[1])), strict=True)
+
+
 def _touched_by(seen: _Seen, known: dict[Binding, int], streams: Streams) -> tuple[Integers, Integers, Integers]:
     """The rows of a group once for each stream that has their values."""
     none = np.zeros(0, np.int64)
     if not len(seen.at):
         return none, none, none
     bound = seen.bindings[0, 1:] != FRESH
-    number_of = {tuple(map(int, binding)): i for i, binding in enumerate(seen.bindings)}
+    number_of = {binding: i for i, binding in enumerate(_bindings(seen.bindings))}
     # For each stream the binding of the group that it agrees with, or -1.
     wanted = np.column_stack([streams.partition, np.where(bound, streams.bound, FRESH)])
-    agrees = np.array([number_of.get(tuple(map(int, one)), -1) for one in wanted], np.int64)
+    agrees = np.array([number_of.get(one, -1) for one in _bindings(wanted)], np.int64)
     stream = np.flatnonzero(agrees >= 0)
     stream = stream[np.argsort(agrees[stream], kind="stable")]
     count = np.bincount(agrees[stream], minlength=len(seen.bindings))
@@ -303,7 +332,7 @@ def _touched_by(seen: _Seen, known: dict[Binding, int], streams: Streams) -> tup
 
 def _close(seen: Sequence[_Seen], known: dict[Binding, int], width: int) -> None:
     """Add every binding that joins bindings which agree, and that of the fresh values in each partition."""
-    events = list(dict.fromkeys(tuple(map(int, binding)) for one in seen for binding in one.bindings))
+    events = list(dict.fromkeys(binding for one in seen for binding in _bindings(one.bindings)))
     for partition in dict.fromkeys(event[0] for event in events):
         known.setdefault((partition, *[FRESH] * width), len(known))
     waiting = [*known]

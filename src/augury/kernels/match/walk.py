@@ -3,7 +3,8 @@
 Rows come grouped by stream, each group in the order of its history. A tuple is a chain of nodes, latest first: `ref` is
 the number of the event (greater is later), `marks` what it is marked with, `prev` the node before; node 0 is the empty
 tuple. The walk here keeps the best tuple per state of runs, those that are in one state having the same future;
-`walk_sets` does so without an automaton, and `walk_all` keeps all tuples: modules of their own, compiled when needed.
+`walk_sets` does so without an automaton, `walk_spans` for streams that every event moves, and `walk_all` keeps all
+tuples: modules of their own, compiled when needed.
 """
 
 from __future__ import annotations

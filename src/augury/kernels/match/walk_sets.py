@@ -64,8 +64,10 @@ def walk_sets(
         s = streams[g]
         before = last[s]
         for i in range(begins[g], begins[g + 1]):
-            others = position[i] - before - 1 if gaps else 0
-            before = position[i]
+            others = 0
+            if gaps:
+                others = position[i] - before - 1
+                before = position[i]
             if period > 0 and others > tail + period:
                 others = tail + (others - tail) % period
             for rest in range(others, -1, -1):
