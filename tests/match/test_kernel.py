@@ -235,6 +235,25 @@ def test_what_no_run_needs_is_forgotten() -> None:
     assert state.nodes.count <= 1 + 3
 
 
+@pytest.mark.parametrize("match", ["prior(K(X, _), K(X, 1)) WITHIN 5s", "prior(K(X, Q), K(X, 1)) WHERE Q > 0"])
+def test_what_has_expired_is_forgotten_though_nothing_touches_it(match: str) -> None:
+    found = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS K (k INT, v INT) ID () LIFESPAN (9s);\n"
+        f"CREATE COMPLEX EVENT CLASS T (X INT) ID () AS MATCH {match};"
+    ).class_plan("T")
+    assert found is not None
+    assert isinstance(found.derivation, MatchPlan)
+    classes = tuple(replace(c, lifespan_us=9 * SECOND) for c in CLASSES)
+    detector = detector_of(found.derivation)
+    state = initial_state(detector, classes)
+    for i in range(1, 100):
+        event = Event(i, "K", {"k": i, "v": 2}, i * SECOND, i * SECOND)
+        state, _ = step(detector, state, batch([event], classes), found.event_class, SECOND)
+        assert len(state.events) <= 10
+    state, _ = step(detector, state, batch([], classes), found.event_class, SECOND, until_us=200 * SECOND)
+    assert len(state.events) == 0
+
+
 def test_memory_per_key_is_small() -> None:
     match, into = class_plan("T")
     detector = detector_of(match)

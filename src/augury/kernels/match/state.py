@@ -219,6 +219,22 @@ def compacted(state: MatchState) -> None:
     state.events = _kept_events(state.events, events)
 
 
+def forget_expired(state: MatchState, tick: int) -> None:
+    """Forget the runs whose tuples hold an event that a tick has purged: WHERE and WITHIN do not see them."""
+    runs = state.runs
+    if (runs.until < tick).any():
+        expired = _live_runs(runs) & (runs.until < tick)
+        if expired.any():
+            from augury.kernels.match.walk_all import unlinked
+
+            runs.free = unlinked(runs.first, runs.follows, expired, runs.free)
+            runs.until[expired] = TIME_MAX
+            compacted(state)
+    if any(run.until < tick for of_stream in state.unbuilt for run in of_stream):
+        state.unbuilt = [[run for run in of_stream if run.until >= tick] for of_stream in state.unbuilt]
+        compacted(state)
+
+
 def _live_runs(runs: Runs) -> npt.NDArray[np.bool_]:
     live = np.ones(len(runs.state), np.bool_)
     slot = runs.free

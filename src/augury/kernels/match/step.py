@@ -26,7 +26,17 @@ from augury.kernels.match.said import letters_say
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
 from augury.kernels.match.spanned import spanned
-from augury.kernels.match.state import TIME_MAX, Events, MatchState, Nodes, Runs, TooManyTuples, compacted, with_streams
+from augury.kernels.match.state import (
+    TIME_MAX,
+    Events,
+    MatchState,
+    Nodes,
+    Runs,
+    TooManyTuples,
+    compacted,
+    forget_expired,
+    with_streams,
+)
 from augury.kernels.match.streams import Touched, by_spans, groups_of, is_simple, touched
 from augury.kernels.match.walk import gathered, group, ranks, walk_automaton
 
@@ -38,17 +48,24 @@ def step(
     event_class: EventClass,
     chronon_us: int,
     *,
+    until_us: int | None = None,
     position: Integers | None = None,
     shared: Shared | None = None,
 ) -> tuple[MatchState, Occurrences]:
     """Read a batch; the state given is used up. `event_class` is that of the complex events.
 
+    No version that is detected before `until_us` is still to come; left out, none before the last of the batch. A MATCH
+    has no timers, so nothing takes place for that; but tuples that have expired by then are forgotten.
+
     `position` has the place of each version of the batch that is in the history of the expression (or of its
     partition), from 1, where the batch is only the part of it that has certain keys; left out, the batch is all.
     `shared` is one value for all the expressions that read this batch, and for nothing else.
     """
+    known_us = max([*batch.det_time[-1:].tolist(), *([] if until_us is None else [until_us])], default=0)
     if position is not None or _rows_at_once(detector, state, batch.classes) >= len(batch):
-        return state, _stepped(detector, state, batch, event_class, chronon_us, position, shared or Shared())
+        found_now = _stepped(detector, state, batch, event_class, chronon_us, position, shared or Shared())
+        forget_expired(state, known_us // chronon_us * chronon_us)
+        return state, found_now
     found: list[Occurrences] = []
     begin = 0
     while begin < len(batch):
@@ -57,6 +74,7 @@ def step(
             end += 1  # what has one `seq` is ordered together
         found.append(_stepped(detector, state, batch.part(begin, end), event_class, chronon_us, None, Shared()))
         begin = end
+    forget_expired(state, known_us // chronon_us * chronon_us)
     return state, joined(found)
 
 

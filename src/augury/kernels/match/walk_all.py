@@ -32,6 +32,26 @@ def _same(a: int, b: int, ref: Any, marks: Any, prev: Any) -> Any:
     return True
 
 
+@njit(types.int64(_I4, _I4, types.boolean[::1], types.int64), cache=True, nogil=True)
+def unlinked(first: Any, follows: Any, gone: Any, free: int) -> Any:
+    """Take runs out of the lists of their streams, and put them on that of free slots."""
+    for stream in range(first.size):
+        before, run = NONE, first[stream]
+        while run != NONE:
+            following = follows[run]
+            if gone[run]:
+                if before == NONE:
+                    first[stream] = following
+                else:
+                    follows[before] = following
+                follows[run] = free
+                free = run
+            else:
+                before = run
+            run = following
+    return free
+
+
 _RUNS = (_I4, _I4, _I8, _I8, _I8, _I4)
 
 _ALL: Any = types.Tuple((_I8, _I4, _I4, _I4, types.int64, *_RUNS, types.int64, _I8, _I8, _I4, types.int64))(
