@@ -67,14 +67,14 @@ def agree(seeds: range, wanted: Wanted) -> tuple[int, int]:
     return compared, past
 
 
-@pytest.mark.parametrize("start", range(0, 4 * CHUNK, CHUNK))
+@pytest.mark.parametrize("start", range(0, 3 * CHUNK, CHUNK))
 def test_open_variables_agree_with_the_reference(start: int) -> None:
     compared, past = agree(range(start, start + CHUNK), INNER)
     assert compared >= 10
     assert past <= 2
 
 
-@pytest.mark.parametrize("start", range(0, 2 * CHUNK, CHUNK))
+@pytest.mark.parametrize("start", range(0, CHUNK, CHUNK))
 def test_equal_values_under_a_prefix_agree_with_the_reference(start: int) -> None:
     compared, past = agree(range(start, start + CHUNK), EQUAL)
     assert compared >= 30
@@ -94,7 +94,7 @@ def test_values_agree_with_the_reference_on_many() -> None:
 @pytest.mark.parametrize("wanted", [INNER, EQUAL], ids=["open", "equal"])
 def test_a_state_with_values_goes_on_where_it_was_saved(wanted: Wanted) -> None:
     compared = 0
-    for seed in range(10_000, 10_400):
+    for seed in range(10_000, 10_250):
         match, events, cuts = random_case(seed, wanted)
         detector = detector_of(match)
         if not detector.says and not detector.kinds:
@@ -110,7 +110,7 @@ def test_a_state_with_values_goes_on_where_it_was_saved(wanted: Wanted) -> None:
             continue
         compared += 1
         assert found == detect(match, events), (seed, cuts, match)
-    assert compared >= 10
+    assert compared >= 6
 
 
 def test_no_value_may_have_been_both_since_the_last_a() -> None:
@@ -152,7 +152,7 @@ def test_what_nobody_can_decide_is_an_error(match: str) -> None:
 @pytest.mark.parametrize("wanted", [INNER, EQUAL], ids=["open", "equal"])
 def test_why_and_why_not_tell_values_apart(wanted: Wanted) -> None:
     asked = told = 0
-    for seed in range(800):
+    for seed in range(500):
         expression, events = pair(seed, wanted, events=6)
         match = plan(expression)
         detector = detector_of(match)
@@ -169,5 +169,5 @@ def test_why_and_why_not_tell_values_apart(wanted: Wanted) -> None:
                 occurrence = occurrences[event.seq]
                 known = why(match, batch(events), event.seq, occurrence.constituents, occurrence.values)
                 assert tuple(known.constituents) == occurrence.constituents, (seed, event.seq)
-    assert asked > 80
-    assert told > 20
+    assert asked > 60
+    assert told > 12
