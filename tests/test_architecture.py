@@ -38,7 +38,8 @@ ALLOWED: dict[str, set[str]] = {
     "analysis": NOUNS | {"language", "algebra"},
     "infer": NOUNS | {"language", "datafiles"},
     "automata": NOUNS | {"algebra"},
-    "kernels": NOUNS | {"algebra", "automata"},
+    "graphs": NOUNS | {"algebra"},
+    "kernels": NOUNS | {"algebra", "automata", "graphs"},
     "history": NOUNS | {"algebra", "kernels"},
     "engine": NOUNS | {"algebra", "automata", "kernels", "history"},
     "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine"},
@@ -46,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "actions": NOUNS | {"algebra", "history", "engine"},
 }
 ALLOWED["api"] = set(ALLOWED)
-ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata"}
+ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata", "graphs"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 ALLOWED["cli"] = set(ALLOWED)

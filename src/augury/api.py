@@ -15,6 +15,7 @@ from augury.analysis.program import analyse
 from augury.automata.advice import advise
 from augury.automata.deep import Deep, compare_classes
 from augury.diagnostics import Diagnostic, Findings, Severity, Source, render
+from augury.graphs import keeping
 from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
 
@@ -61,6 +62,7 @@ def check(text: str, name: str = "program") -> Checked:
     findings.extend(checked.diagnostics)
     # A pipe that is taken for OR hardly ever takes place; it has been said already.
     pipes = [d.mark.span for d in checked.diagnostics if d.code == "W301"]
+    findings.extend(keeping.advise(checked.program))
     found = advise(checked.program, text)
     findings.extend(d for d in found if not (d.code == "W305" and any(d.mark.span.holds(pipe) for pipe in pipes)))
     return replace(checked, diagnostics=findings.sorted())

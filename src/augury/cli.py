@@ -61,6 +61,7 @@ class Stage(StrEnum):
     SYNTAX = "syntax"
     ALGEBRA = "algebra"
     AUTOMATON = "automaton"
+    GRAPH = "graph"
 
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE…", help="Programs; - is standard input.")]
@@ -159,7 +160,7 @@ def explain_command(
     subject: Annotated[str, typer.Argument(metavar="FILE|CODE", help="A program, or an error code such as E203.")],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A class, rule, trigger or definition.")] = None,
     stage: Annotated[Stage, typer.Option("--stage", help="Which form of the program to show.")] = Stage.ALGEBRA,
-    dot: Annotated[bool, typer.Option("--dot", help="An automaton for Graphviz.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="An automaton or event graph for Graphviz.")] = False,
     svg: Annotated[bool, typer.Option("--svg", help="An automaton as a picture: SVG, of one class.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:

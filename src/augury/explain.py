@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from augury import limits
 from augury.algebra import dump as algebra
+from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
 from augury.api import Checked
@@ -16,6 +17,7 @@ from augury.automata.operations import TooManyStates
 from augury.automata.reasons import blow_up
 from augury.catalogue import entries, entry
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, closest
+from augury.graphs import graph_of
 from augury.language import syntax as s
 from augury.language.dump import dump_syntax
 
@@ -42,29 +44,42 @@ def explain_code(code: str) -> str | None:
 
 
 def explain_program(checked: Checked, name: str | None, stage: str, *, form: str = "text") -> str:
-    """The program, or one thing of it, as syntax, as algebra or, of MATCH classes, as automata: text, dot or svg."""
+    """The program, or one thing of it: syntax, algebra, automata (text, dot, svg) or graphs of COMPOSITE."""
     program = checked.program
     assert program is not None, "only programs without errors are explained"
     if stage == "automaton":
         things = dict(_automata(program, form, checked.source.text, name))
         if name is None:
             return "\n\n".join(text for _, text in things.values()) or "the program has no MATCH class"
+    elif stage == "graph":
+        things = dict(_graphs(program, form))
+        if name is None:
+            return "\n\n".join(text for _, text in things.values()) or "the program has no COMPOSITE class"
     elif name is None:
         return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(program)
     else:
         things = dict(_syntax(checked.syntax)) if stage == "syntax" else dict(_algebra(program))
     found = things.get(name.casefold())
     if found is None:
-        what = "no MATCH class" if stage == "automaton" else "nothing"
+        what = {"automaton": "no MATCH class", "graph": "no COMPOSITE class"}.get(stage, "nothing")
         names = [spelling for spelling, _ in things.values()]
         meant = closest(name, names)
-        helps = [f"did you mean `{meant}`?" if meant else f"there is {', '.join(names)}"]
+        helps = [f"did you mean `{meant}`?" if meant else f"there is {', '.join(names) or 'none'}"]
         if any(isinstance(st, s.Definition) and st.name.key == name.casefold() for st in checked.syntax.statements):
             helps = ["a definition is expanded where it is used: see it with --stage syntax"]
         raise ExplainError(
             Diagnostic("E504", f"the program has {what} called `{name}`", Mark(NOWHERE), helps=tuple(helps))
         )
     return found[1]
+
+
+def _graphs(program: Program, form: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    composites = [(p.event_class.name, p.derivation) for p in program.classes]
+    for name, plan in [*composites, *((t.name, t.composite) for t in program.triggers)]:
+        if isinstance(plan, CompositePlan):
+            graph = graph_of(plan)
+            text = graph.to_dot() if form == "dot" else f"{name}: {plan.context}\n{graph.dump()}"
+            yield name.casefold(), (name, text.rstrip())
 
 
 def _automata(program: Program, form: str, source: str, wanted: str | None) -> Iterator[tuple[str, tuple[str, str]]]:

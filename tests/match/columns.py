@@ -72,10 +72,12 @@ def detected(
     classes: tuple[EventClass, ...] = CLASSES,
     chronon_us: int = 1_000_000,
     into: EventClass | None = None,
+    *,
+    tuples: bool = True,
 ) -> list[Expected]:
-    """What the kernel finds, the history cut into batches before these places."""
+    """What the kernel finds, the history cut into batches before these places; or only where it finds something."""
     complex_class = into or found_class(plan)
-    detector = detector_of(plan)
+    detector = detector_of(plan, tuples=tuples)
     state = initial_state(detector, classes)
     found: list[Expected] = []
     bounds = [0, *sorted(cuts), len(history)]

@@ -1,0 +1,284 @@
+"""From a COMPOSITE plan to its event graph.
+
+A chain of `>` becomes joins, its absences and open repetitions attached to the join in whose gap they stand; WITHIN is
+handed down to every node inside it, WHERE to the operators about whose operands it decides. It knows no context.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from augury.algebra import composite as c
+from augury.algebra.composite import CompositeOperator as Op
+from augury.algebra.expression import Primitive, Variable
+from augury.algebra.scalar import Scalar
+from augury.graphs import graph as g
+
+
+class NotYet(NotImplementedError):
+    """An expression that has a meaning which this version cannot run; the message says what it is."""
+
+
+def graph_of(plan: c.CompositePlan) -> g.Graph:
+    """The graph of a plan."""
+    builder = _Builder(frozenset(v.name for v in plan.keys))
+    builder.node(plan.expression, _Inside(plan.within_us, () if plan.where is None else (plan.where,)))
+    return g.Graph(tuple(builder.nodes), frozenset(builder.free), plan.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What holds around an expression: WITHIN reaches everything inside, `wheres` only the next operator."""
+
+    within_us: int | None = None
+    wheres: tuple[Scalar, ...] = ()
+    equal: tuple[str, ...] = ()
+    is_free: bool = False
+
+    @property
+    def inner(self) -> _Inside:
+        return replace(self, wheres=())
+
+
+@dataclass(slots=True)
+class _Builder:
+    keys: frozenset[str]
+    nodes: list[g.GraphNode] = field(default_factory=list)
+    free: set[int] = field(default_factory=set)
+    leaves: list[Primitive] = field(default_factory=list)
+
+    def add(self, node: g.GraphNode, inside: _Inside) -> int:
+        self.nodes.append(node)
+        if inside.is_free:
+            self.free.add(len(self.nodes) - 1)
+        return len(self.nodes) - 1
+
+    def node(self, expression: c.Composite, inside: _Inside) -> int:
+        """Append the nodes of an expression; the number of the last, which is the whole."""
+        match expression:
+            case Primitive():
+                return self._filtered(self._leaf(expression, inside), inside)
+            case c.Node(operator=Op.OR, operands=operands):
+                return self.add(g.EitherNode(tuple(self.node(one, inside) for one in operands)), inside)
+            case c.Node(operator=Op.AND, operands=operands):
+                return self._and(operands, inside)
+            case c.Node(operator=Op.SEQUENCE) | c.NotBetween():
+                return self._chain(expression, inside)
+            case c.AnyOf(count=count, operands=operands):
+                return self._join(operands, count, inside)
+            case c.Repeat(open=True):
+                raise NotYet("an open repetition that nothing to its right closes")
+            case c.Repeat(operand=operand, count=count):
+                first = len(self.leaves)
+                of = self.node(operand, inside.inner)
+                if self._shared_within(inside, first):
+                    raise NotYet("a repetition of what has a variable bound inside a negation")
+                return self.add(g.RepeatNode(of, count, self._scope(inside, first)), inside)
+            case c.Aperiodic(opening=opening, middle=middle, closing=closing, gathered=gathered):
+                first = len(self.leaves)
+                begin, between, end = (self.node(one, inside.inner) for one in (opening, middle, closing))
+                self._no_shared(inside, first, "a window")
+                scope = self._scope(inside, first)
+                return self.add(g.AperiodicNode(begin, between, end, gathered, scope), inside)
+            case c.Scoped(operand=operand, within_us=within, where=where):
+                shorter = [one for one in (within, inside.within_us) if one is not None]
+                wheres = inside.wheres if where is None else (*inside.wheres, where)
+                return self.node(operand, replace(inside, within_us=min(shorter, default=None), wheres=wheres))
+            case c.Node():
+                raise NotYet("an absence with nothing positive beside it")
+            case _:
+                return self._filtered(self._timed(expression, inside.inner), inside)
+
+    def _timed(self, expression: c.Composite, inside: _Inside) -> int:
+        match expression:
+            case c.Bounded(low_us=low, high_us=high, operand=operand):
+                return self.add(g.BoundedNode(self.node(operand, inside), low, high), inside)
+            case c.Plus(operand=operand, delay_us=delay):
+                return self.add(g.PlusNode(self.node(operand, inside), delay), inside)
+            case c.AbsentFor(opening=opening, absent=absent, within_us=delay):
+                of = self.node(opening, inside)
+                # How long it must not come is said already: no WITHIN around it cuts it short.
+                return self.add(
+                    g.AbsentForNode(of, self._absent(absent, replace(inside, within_us=None)), delay), inside
+                )
+            case c.Periodic(opening=opening, period_us=period, closing=closing, gathered=gathered):
+                first = len(self.leaves)
+                parts = self.node(opening, inside), self.node(closing, inside)
+                self._no_shared(inside, first, "a window")
+                return self.add(g.PeriodicNode(*parts, period, gathered, self._scope(inside, first)), inside)
+            case _:
+                raise AssertionError(f"no timed expression: {expression}")
+
+    def _leaf(self, leaf: Primitive, inside: _Inside) -> int:
+        self.leaves.append(leaf)
+        return self.add(g.LeafNode(leaf, len(self.leaves) - 1), inside)
+
+    def _filtered(self, node: int, inside: _Inside) -> int:
+        return self.add(g.FilterNode(node, g.Scope(None, inside.wheres)), inside) if inside.wheres else node
+
+    def _scope(self, inside: _Inside, first_leaf: int) -> g.Scope:
+        """The scope of a node whose leaves are those from one on."""
+        equal = []
+        for name in inside.equal:
+            group = tuple(
+                (leaf, at)
+                for leaf in range(first_leaf, len(self.leaves))
+                for at, binding in enumerate(self.leaves[leaf].bindings)
+                if isinstance(binding, Variable) and binding.name == name
+            )
+            if len(group) > 1:
+                equal.append(group)
+        return g.Scope(inside.within_us, inside.wheres, tuple(equal))
+
+    def _shared_within(self, inside: _Inside, first_leaf: int) -> bool:
+        return any(
+            isinstance(binding, Variable) and binding.name in inside.equal
+            for leaf in self.leaves[first_leaf:]
+            for binding in leaf.bindings
+        )
+
+    def _no_shared(self, inside: _Inside, first_leaf: int, where: str) -> None:
+        if self._shared_within(inside, first_leaf):
+            raise NotYet(f"{where} with a variable that is bound inside a negation")
+
+    def _absent(self, expression: c.Composite, inside: _Inside) -> int:
+        """What must not be: it finds everything, and binds the variables that stand nowhere else."""
+        places: Counter[str] = Counter()
+        for leaf in c.walk(expression):
+            if isinstance(leaf, Primitive):
+                places.update({b.name for b in leaf.bindings if isinstance(b, Variable)})
+        own = tuple(name for name, times in places.items() if times > 1 and name not in self.keys)
+        equal = (*inside.equal, *(name for name in own if name not in inside.equal))
+        return self.node(expression, _Inside(inside.within_us, (), equal, True))
+
+    # ---- & and ANY --------------------------------------------------------------------------------
+
+    def _join(self, operands: tuple[c.Composite, ...], needed: int, inside: _Inside) -> int:
+        first = len(self.leaves)
+        slots = tuple(self.node(one, inside.inner) for one in operands)
+        return self.add(g.JoinNode(slots, needed, False, (), (), self._scope(inside, first)), inside)
+
+    def _and(self, operands: tuple[c.Composite, ...], inside: _Inside) -> int:
+        positive = [one for one in operands if not is_absence(one)]
+        if len(positive) == len(operands):
+            return self._join(operands, len(operands), inside)
+        if len(positive) != 1:
+            raise NotYet("an absence with nothing positive beside it")
+        first = len(self.leaves)
+        parts: dict[int, int] = {}
+        absent: list[int] = []
+        # Leaves are numbered as they are written, on whichever side the absence stands.
+        for i, one in enumerate(operands):
+            if is_absence(one):
+                absent += [self._absent(each, inside) for each in absences(one)]
+            else:
+                parts[i] = self.node(one, inside.inner)
+        return self._guarded(next(iter(parts.values())), absent, False, inside, first)
+
+    def _guarded(self, operand: int, absent: list[int], before: bool, inside: _Inside, first: int) -> int:
+        for i, one in enumerate(absent):
+            scoped = inside if i == len(absent) - 1 else inside.inner
+            self._no_shared_positive(inside, first)
+            operand = self.add(g.GuardNode(operand, one, before, self._scope(scoped, len(self.leaves))), inside)
+        return operand
+
+    def _no_shared_positive(self, inside: _Inside, first: int) -> None:
+        if inside.equal:
+            self._no_shared(inside, first, "an absence below another")
+
+    # ---- > ----------------------------------------------------------------------------------------
+
+    def _chain(self, expression: c.Composite, inside: _Inside) -> int:
+        """Joins from left to right; what stands between two positive parts belongs to their join."""
+        items = chain_of(expression)
+        if is_absence(items[-1]) or is_open(items[-1]):
+            raise NotYet("a sequence whose end nothing closes")
+        positive = [i for i, one in enumerate(items) if not is_absence(one) and not is_open(one)]
+        first = len(self.leaves)
+        found: int | None = None
+        before = -1
+        for i in positive:
+            scoped = inside if i == positive[-1] else inside.inner
+            found = self._link(found, items[before + 1 : i], items[i], scoped, first, len(positive) == 1)
+            before = i
+        assert found is not None
+        return found
+
+    def _link(
+        self, left: int | None, gap: list[c.Composite], right: c.Composite, inside: _Inside, first: int, alone: bool
+    ) -> int:
+        absent: list[int] = []
+        middles: list[g.Middle] = []
+        for one in gap:
+            if isinstance(one, c.Repeat):
+                middles.append(g.Middle(self.node(one.operand, inside.inner), one.count))
+            else:
+                absent += [self._absent(each, inside) for each in absences(one)]
+        if len(middles) > 1:
+            raise NotYet("two open repetitions side by side")
+        leads = left is None and not absent and not middles
+        # The first of a chain is an operand like any other; alone it has what stands around the chain.
+        end = self.node(right, inside if leads and alone else inside.inner)
+        if left is not None:
+            if middles and inside.equal:
+                self._no_shared(inside, first, "an open repetition")
+            scope = self._scope(inside, first)
+            return self.add(g.JoinNode((left, end), 2, True, tuple(absent), tuple(middles), scope), inside)
+        if middles:
+            self._no_shared_positive(inside, first)
+            scope = self._scope(inside.inner if absent else inside, first)
+            end = self.add(g.JoinNode((end,), 1, True, (), tuple(middles), scope), inside)
+        return self._guarded(end, absent, True, inside, first) if absent else end
+
+
+def chain_of(expression: c.Composite) -> list[c.Composite]:
+    """The parts of a sequence, from left to right; parentheses to the right stay, unless they end open."""
+    match expression:
+        case c.Node(operator=Op.SEQUENCE, operands=(left, right)):
+            after = chain_of(right) if _is_chain(right) else [right]
+            ends_open = is_absence(after[-1]) or is_open(after[-1])
+            return [*chain_of(left), *(after if ends_open else [right])]
+        case c.NotBetween(absent=absent, opening=opening, closing=closing):
+            # Written before its opening, but between the two.
+            return [opening, c.Node(Op.NOT, (absent,)), closing]
+        case c.Scoped(operand=operand, within_us=None, where=None) if _is_chain(operand):
+            inner = chain_of(operand)
+            return inner if is_absence(inner[-1]) or is_open(inner[-1]) else [expression]
+        case _:
+            return [expression]
+
+
+def _is_chain(expression: c.Composite) -> bool:
+    return isinstance(expression, c.Node) and expression.operator is Op.SEQUENCE
+
+
+def is_open(expression: c.Composite) -> bool:
+    """Whether it is a repetition that what follows closes."""
+    return isinstance(expression, c.Repeat) and expression.open
+
+
+def is_absence(expression: c.Composite) -> bool:
+    """Whether it says only what is not there."""
+    match expression:
+        case c.Node(operator=Op.NOT):
+            return True
+        case c.Node(operator=Op.AND | Op.SEQUENCE, operands=operands):
+            return all(map(is_absence, operands))
+        case c.Scoped(operand=operand):
+            return is_absence(operand)
+        case _:
+            return False
+
+
+def absences(expression: c.Composite) -> list[c.Composite]:
+    """The expressions of which each is absent."""
+    match expression:
+        case c.Node(operator=Op.NOT, operands=(operand,)):
+            return [operand]
+        case c.Node(operands=operands):
+            return [each for one in operands for each in absences(one)]
+        case c.Scoped(operand=operand, within_us=None, where=None):
+            return absences(operand)
+        case _:
+            raise NotYet("an absence with a WITHIN or WHERE of its own")
