@@ -96,6 +96,7 @@ class Program(algebra.Program):
         from augury.kernels.match.why import why
 
         plan = self._match(occurrence.event)
+        assert occurrence.seq is not None, "an occurrence of a MATCH is completed by a version"
         return why(
             plan,
             occurrence.history,

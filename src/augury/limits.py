@@ -73,6 +73,12 @@ STREAMS_JOINED_MAX: Final = 100_000
 TUPLES_MAX: Final = 10_000
 """Occurrence tuples that one history keeps open at a time where all are wanted: each event may move them all."""
 
+COMPOSITE_KEPT_MAX: Final = 100_000
+"""Operands that one node of an event graph keeps for one key: beyond, the oldest are dropped, and counted."""
+
+COMPOSITE_LEAVES_MAX: Final = 62
+"""Classes as they stand in one COMPOSITE: which of them a version fits is a set of bits."""
+
 CLOCK_EVENTS_MAX: Final = 10_000_000
 """Events of one clock class in one replay: one stray date in the data would have the clock tick for centuries."""
 

@@ -232,7 +232,8 @@ def test_recent_clears(seed: int) -> None:
     found = occurrences(g)
     used = [seq for one in found for seq in one.constituents]
     assert len(used) == len(set(used))
-    places = [(one.seq, one.det_time) for one in found]
+    # Timers of versions that were detected together are due together, each at a step of its own (`A + 0s`).
+    places = [one.seq for one in found if one.seq is not None]
     assert len(places) == len(set(places))
 
 

@@ -17,6 +17,8 @@ from augury.event import EventClass
 
 ASSERT: Final = 0
 WITHDRAW: Final = 1
+NO_SEQ: Final = 0
+"""The `seq` of an occurrence that a timer completed, not a version."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -57,7 +59,8 @@ class Occurrences:
     """The events of one complex class, by `seq`, key and constituents; a row each in all columns.
 
     `values` has a column per attribute of the class, as a Batch has; `constituents` are ascending lists of the `seq`
-    of subscribed versions. `errors` is how often a mask, WHERE or RETURN was NULL because of an error.
+    of subscribed versions. `errors` is how often a mask, WHERE or RETURN was NULL because of an error, `dropped` how
+    many events were let go because too many waited for others.
     """
 
     event_class: EventClass
@@ -67,6 +70,7 @@ class Occurrences:
     values: pa.Table
     constituents: pa.Array
     errors: int = 0
+    dropped: int = 0
 
     def __len__(self) -> int:
         """How many there are."""

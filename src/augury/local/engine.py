@@ -24,7 +24,8 @@ from augury.history.accept import accept
 from augury.history.merge import merge
 from augury.history.raw import Raw, Rejected
 from augury.history.schedule import TooManyDue
-from augury.kernels.batch import Batch, Occurrences
+from augury.kernels.batch import NO_SEQ, Batch, Occurrences
+from augury.local.composite import CannotDetect, composite_occurrences, has_timers
 
 Kernel = Callable[[Program, ClassPlan, Batch], Occurrences]
 """Runs one MATCH class over the history that it sees."""
@@ -35,7 +36,8 @@ class Occurrence:
     """A complex event: times in microseconds since the epoch, attributes by name, constituents by `seq`."""
 
     event: str
-    seq: int
+    seq: int | None
+    """The version that completed it; None if a timer did."""
     occ_time: int
     det_time: int
     values: Mapping[str, Any]
@@ -64,7 +66,8 @@ class Detected:
         rows = found.values.to_pylist() if found.values.num_columns else [{}] * len(found)
         lists = found.constituents.to_pylist()
         history = self.history_of(name)
-        columns = (found.seq.tolist(), found.occ_time.tolist(), found.det_time.tolist(), rows, lists)
+        seqs = (None if seq == NO_SEQ else seq for seq in found.seq.tolist())
+        columns = (seqs, found.occ_time.tolist(), found.det_time.tolist(), rows, lists)
         for seq, occ_time, det_time, values, constituents in zip(*columns, strict=True):
             yield Occurrence(
                 found.event_class.name, seq, occ_time, det_time, MappingProxyType(values), tuple(constituents), history
@@ -113,16 +116,34 @@ def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us:
         raise CannotRun((Diagnostic("E405", str(error), Mark(clock.span, "ticks too often"), helps=helps),)) from None
     found: dict[str, Occurrences] = {}
     histories: dict[str, Batch] = {}
+    end_us = end_of(program, accepted.batch) if until_us is None else until_us
     for layer in program.strata:
         for name in layer:
             plan = program.class_plan(name)
             assert plan is not None, "strata name classes of the program"
+            if not isinstance(plan.derivation, MatchPlan | CompositePlan):
+                continue
+            history = histories[key_of(name)] = history_of(program, plan, accepted.batch, found)
             if isinstance(plan.derivation, MatchPlan):
-                histories[key_of(name)] = history_of(program, plan, accepted.batch, found)
-                found[key_of(name)] = kernel(program, plan, histories[key_of(name)])
+                found[key_of(name)] = kernel(program, plan, history)
+            else:
+                found[key_of(name)] = _composite(program, plan, history, end_us)
     declared = (key_of(plan.event_class.name) for plan in program.classes)
     occurrences = tuple(found[name] for name in declared if name in found)
     return Detected(occurrences, accepted.rejected, accepted.batch, accepted.absorbed, histories)
+
+
+def end_of(program: Program, versions: Batch) -> int:
+    """The tick after the last version."""
+    chronon_us = program.settings.chronon_us
+    return (int(versions.det_time[-1]) // chronon_us + 1) * chronon_us if len(versions) else 0
+
+
+def _composite(program: Program, plan: ClassPlan, history: Batch, end_us: int) -> Occurrences:
+    try:
+        return composite_occurrences(program, plan, history, end_us)
+    except CannotDetect as error:
+        raise CannotRun((error.diagnostic,)) from None
 
 
 def history_of(program: Program, plan: ClassPlan, versions: Batch, found: dict[str, Occurrences]) -> Batch:
@@ -136,7 +157,7 @@ def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
     """What of a program this engine does not run: an error a class."""
     findings = Findings()
     for plan in program.classes:
-        what = _not_run(plan)
+        what = _not_run(plan) or _on_timers(program, plan)
         if what:
             name = plan.event_class.name
             findings.error(
@@ -149,14 +170,18 @@ def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
     return findings.sorted()
 
 
+def _on_timers(program: Program, plan: ClassPlan) -> str:
+    read = (program.class_plan(name) for name in plan.reads)
+    timed = next((p.event_class.name for p in read if p is not None and has_timers(p)), None)
+    return "" if timed is None else f"classes on events that the clock completes, like those of `{timed}`,"
+
+
 def _not_run(plan: ClassPlan) -> str:
     match plan.derivation:
-        case MatchPlan(by_occurrence=None) | Cron() | Every() | None:
+        case MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None) | Cron() | Every() | None:
             return ""
-        case MatchPlan():
+        case MatchPlan() | CompositePlan():
             return "ORDER BY OCCURRENCE"
-        case CompositePlan():
-            return "COMPOSITE"
         case SelectPlan():
             return "SELECT"
 

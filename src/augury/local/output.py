@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from augury import types as t
 from augury.history.raw import json_literal
 from augury.history.versions import key_codes
-from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences
 from augury.kernels.columns.column import Mask
 
 _LINES_AT_ONCE: Final = 1 << 14
@@ -32,13 +32,19 @@ _FOR_EVER: Final = np.iinfo(np.int64).max
 
 def lines(versions: Batch, occurrences: Sequence[Occurrences], chronon_us: int) -> Iterator[str]:
     """The lines of all classes, each without its line break."""
-    ticks = [found.det_time // chronon_us for found in occurrences]
+    ticks = [_ticks(found, chronon_us) for found in occurrences]
     code = np.repeat(np.arange(len(occurrences)), [len(found) for found in occurrences])
     # Stable, and each class is in order by itself.
     order = np.argsort(np.concatenate([np.empty(0, np.int64), *ticks]), kind="stable")
     sources = [_lines_of(found, changes(versions, found, chronon_us)) for found in occurrences]
     for which in code[order].tolist():
         yield next(sources[which])
+
+
+def _ticks(found: Occurrences, chronon_us: int) -> Integers:
+    """The chronon at whose end each is published; what is due at the very end of one is published there."""
+    at_end = found.seq == NO_SEQ
+    return np.where(at_end, -(-found.det_time // chronon_us) - 1, found.det_time // chronon_us)
 
 
 def changes(versions: Batch, found: Occurrences, chronon_us: int) -> Mask:
@@ -88,8 +94,10 @@ def _some_lines(found: Occurrences, changed: Mask, rows: slice) -> list[str]:
     attributes = event_class.attributes
     change = pc.if_else(pa.array(changed[rows]), "change", "announce")
     parts: list[pa.Array | str] = [f'{{"event": {_quoted(event_class.name)}, "change": "', change]
-    parts += ['", "seq": ', pa.array(found.seq[rows]).cast(pa.string())]
-    parts += [', "occ_time": ', _times(pa.array(found.occ_time[rows]))]
+    seq = pa.array(found.seq[rows])
+    numbered = pc.binary_join_element_wise('"seq": ', seq.cast(pa.string()), ", ", "")
+    parts += ['", ', pc.if_else(pc.equal(seq, NO_SEQ), "", numbered)]
+    parts += ['"occ_time": ', _times(pa.array(found.occ_time[rows]))]
     parts += [', "det_time": ', _times(pa.array(found.det_time[rows]))]
     seqs = _one_array(found.constituents[rows]).cast(pa.list_(pa.string()))
     parts += [', "constituents": [', pc.binary_join(seqs, ", "), "]"]

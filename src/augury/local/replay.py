@@ -60,6 +60,11 @@ class Replayed:
             for found in self.detected.occurrences
             if found.errors
         ]
+        failed += [
+            f"`{found.event_class.name}`: {_count(found.dropped, 'event')} let go, too many waited for others"
+            for found in self.detected.occurrences
+            if found.dropped
+        ]
         return "\n".join([", ".join(counts), *shown, *([f"  … and {more:,} more"] if more else []), *failed])
 
     def texts(self) -> Iterator[str]:

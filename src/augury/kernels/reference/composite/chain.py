@@ -19,7 +19,7 @@ from augury.kernels.reference.composite.protocol import (
     Join,
     Kept,
     Pairing,
-    is_used_up,
+    is_used,
     passes,
 )
 from augury.kernels.reference.composite.setting import Setting
@@ -151,16 +151,20 @@ class ChainNode(Node):
             middle.found = self.fresh([*middle.found, *middle.node.step(step)], step)
         self.kept = still_kept(self, self.kept, step)
         found: list[Completed] = []
+        used: list[tuple[int, Operand]] = []
         for slot, operands in ((1, self.right.step(step)), (0, lefts)):
             for operand in operands:
-                if self.pairing.uses_up and is_used_up(slot, operand, found):
+                if self.pairing.uses_up and is_used(slot, operand, used):
                     continue
                 self.kept = not_too_old(self, self.kept, operand, self.terms)
+                for middle in self.between:
+                    if middle.least is not None:
+                        middle.found = self.young(middle.found, operand, self.terms)
                 closed = self._closed(operand) if self.closes and slot == 1 else self.kept
                 made, left = self.pairing.arrive(self._join(), closed, slot, operand)
                 self.kept = left if closed is self.kept else tuple(one for one in self.kept if one not in closed)
                 found += made
-                self._use_up([one for _, one in made])
+                used += self._use_up(made)
         if found:
             self.last_firing = step.point
         return distinct(made for _, made in found)
@@ -175,7 +179,15 @@ class ChainNode(Node):
         has_left = self.left is not None
         return ChainJoin(self.setting, self.terms, has_left, middles, self.periods_us, self.last_firing)
 
-    def _use_up(self, made: Sequence[Operand]) -> None:
-        for middle in self.between:
-            if middle.least is not None and self.pairing.uses_up:
-                middle.found = [one for one in middle.found if not any(map(one.shares, made))]
+    def _use_up(self, made: Sequence[Completed]) -> list[tuple[int, Operand]]:
+        """Let go of what was used, what was gathered between among it, and of what shares a version in another slot."""
+        used = [each for choice, _ in made for each in choice]
+        gathering = [(slot, middle) for slot, middle in enumerate(self.between, 2) if middle.least is not None]
+        for slot, middle in gathering:
+            used += [(slot, one) for one in middle.found if any(one.places <= whole.places for _, whole in made)]
+        if not self.pairing.uses_up:
+            return used
+        self.kept = tuple(one for one in self.kept if not any(is_used(slot, each, used) for slot, each in one))
+        for slot, middle in gathering:
+            middle.found = [one for one in middle.found if not is_used(slot, one, used)]
+        return used

@@ -142,5 +142,9 @@ def left_over(kept: Iterable[Choice], completed: Sequence[Completed]) -> Kept:
 
 def is_used_up(slot: int, operand: Operand, completed: Sequence[Completed]) -> bool:
     """Whether an operand was used, or a version of it in another slot."""
-    used = [each for choice, _ in completed for each in choice]
+    return is_used(slot, operand, [each for choice, _ in completed for each in choice])
+
+
+def is_used(slot: int, operand: Operand, used: Sequence[tuple[int, Operand]]) -> bool:
+    """The same where it is known what was used."""
     return any(operand == other if slot == at else operand.shares(other) for at, other in used)

@@ -1,0 +1,114 @@
+"""What a COMPOSITE remembers between batches: numbered values, a graph per key, and when timers are due.
+
+A graph stands for the values of the shared variables; FRESH is a value that no version has had. Nothing here reads
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import product
+
+import pyarrow as pa
+
+from augury.event import EventClass
+from augury.kernels.columns import arrow_type
+from augury.kernels.composite.detector import Detector
+from augury.kernels.composite.occurrence import KeyState, Point
+from augury.kernels.match.leaves import Tail
+from augury.kernels.match.streams import FRESH, Numbers, no_numbers
+
+Key = tuple[int, ...]
+"""The number of the partition, then that of each shared variable's value."""
+
+
+@dataclass(slots=True)
+class CompositeState:
+    """The whole; `places` counts the versions seen, `alarms` has the first timer of each key, or older ones."""
+
+    partitions: list[Numbers]
+    values: list[Numbers]
+    graphs: dict[Key, KeyState] = field(default_factory=dict)
+    tails: dict[int, Tail] = field(default_factory=dict)
+    places: int = 0
+    agreeing: dict[Key, list[Key]] = field(default_factory=dict)
+    alarms: list[tuple[Point, Key]] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        """How many operands were let go because too many were kept."""
+        return sum(node.dropped for graph in self.graphs.values() for node in graph.nodes)
+
+    def enter(self, key: Key, graph: KeyState) -> None:
+        """Add the graph of a key."""
+        self.graphs[key] = graph
+        # A version that names some of the values touches all graphs that have them.
+        for part in dict.fromkeys(_parts(key)):
+            self.agreeing.setdefault(part, []).append(key)
+        self.alarm(key)
+
+    def alarm(self, key: Key) -> None:
+        """Note when the first timer of a key is due."""
+        timers = self.graphs[key].timers
+        if timers:
+            heappush(self.alarms, (timers[0][0], key))
+
+    def due(self, before: Point) -> Iterator[tuple[Point, list[Key]]]:
+        """The points before another at which timers are due, in order, with the keys that have them."""
+        while self.alarms and self.alarms[0][0] < before:
+            point = self.alarms[0][0]
+            keys = set()
+            while self.alarms and self.alarms[0][0] == point:
+                key = heappop(self.alarms)[1]
+                timers = self.graphs[key].timers
+                if timers and timers[0][0] == point:
+                    keys.add(key)
+            if keys:
+                yield point, sorted(keys)
+
+
+def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> CompositeState:
+    """Before the first version."""
+    attributes = [[c.attribute(name) for c in classes] for name in detector.plan.partition_by]
+    kinds = [next(a.type for a in found if a is not None) for found in attributes]
+    partitions = [no_numbers(arrow_type(kind)) for kind in kinds]
+    partitions += [no_numbers(pa.int64()) for _ in kinds[1:]]
+    return CompositeState(partitions, [no_numbers(arrow_type(v.type)) for v in detector.plan.keys])
+
+
+def graphs_for(detector: Detector, state: CompositeState, bound: Key) -> list[Key]:
+    """The graphs that a version which names these values touches; those that are new begin where a part of them was."""
+    origin = (bound[0], *[FRESH] * (len(bound) - 1))
+    if origin not in state.graphs:
+        state.enter(origin, detector.evaluation.empty())
+    if bound not in state.graphs and FRESH not in bound[1:]:
+        # What names every value joins with nothing else.
+        state.enter(bound, state.graphs[_latest_part(bound, state.graphs)].copied())
+    elif bound not in state.graphs:
+        known = dict.fromkeys(state.graphs)
+        new = {_joined(key, bound) for key in known if key[0] == bound[0]} - {None} - set(known)
+        for key in sorted(key for key in new if key is not None):
+            state.enter(key, state.graphs[_latest_part(key, known)].copied())
+    return state.agreeing[bound]
+
+
+def _joined(one: Key, other: Key) -> Key | None:
+    found = [one[0]]
+    for a, b in zip(one[1:], other[1:], strict=True):
+        if a != b and FRESH not in (a, b):
+            return None
+        found.append(max(a, b))
+    return tuple(found)
+
+
+def _latest_part(key: Key, known: Container[Key]) -> Key:
+    """Of the graphs that a new one was part of, that with most of its values."""
+    return max((part for part in _parts(key) if part in known), key=lambda part: sum(v != FRESH for v in part[1:]))
+
+
+def _parts(key: Key) -> Iterator[Key]:
+    """The key with some of its values, or all, or none."""
+    for kept in product((False, True), repeat=len(key) - 1):
+        yield (key[0], *(value if keep else FRESH for value, keep in zip(key[1:], kept, strict=True)))

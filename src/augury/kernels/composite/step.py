@@ -1,0 +1,94 @@
+"""One step of a COMPOSITE: a state, a batch and how far the clock goes in, the state after it and occurrences out.
+
+How a history is cut into batches, and how far the clock goes after each, makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from augury.event import EventClass
+from augury.kernels.batch import Batch, Occurrences
+from augury.kernels.composite.detector import Detector
+from augury.kernels.composite.giving import Found, given
+from augury.kernels.composite.occurrence import Occ, Point, now_at
+from augury.kernels.composite.reading import arrivals
+from augury.kernels.composite.state import CompositeState, Key, graphs_for
+from augury.kernels.match.streams import FRESH
+
+
+def step(
+    detector: Detector,
+    state: CompositeState,
+    batch: Batch,
+    event_class: EventClass,
+    chronon_us: int,
+    until_us: int,
+) -> tuple[CompositeState, Occurrences]:
+    """Read a batch, then let the clock go on; the state given is used up. `event_class` is that of the complex events.
+
+    No version of the batch, and none of a later one, may have been detected before the `until_us` of an earlier step;
+    timers that are due by `until_us` fire.
+    """
+    detector.tests.errors = 0
+    arrived, errors = arrivals(detector, state, batch)
+    found: list[Found] = []
+    for version, groups in arrived:
+        point = (version.det_time, 1, version.place, 0)
+        if state.alarms and state.alarms[0][0] < point:
+            _fire(detector, state, point, chronon_us, found)
+        now = now_at(point, chronon_us)
+        for key, leaves in _touched(detector, state, groups):
+            graph = state.graphs[key]
+            before = graph.timers[0] if graph.timers else None
+            made = detector.evaluation.step(graph, now, [(leaf, version) for leaf in leaves])
+            if graph.timers and graph.timers[0] is not before:
+                state.alarm(key)
+            if made:
+                found += [Found(point, version, one) for one in _own(detector, key, made)]
+    _fire(detector, state, (until_us, 2, 0, 0), chronon_us, found)
+    occurrences = given(detector, event_class, found)
+    return state, replace(occurrences, errors=occurrences.errors + errors + detector.tests.errors)
+
+
+def _touched(
+    detector: Detector, state: CompositeState, groups: Sequence[tuple[Key, tuple[int, ...]]]
+) -> list[tuple[Key, Sequence[int]]]:
+    """The graphs in which a version stands, each with the leaves at which it does."""
+    if len(groups) == 1:
+        bound, leaves = groups[0]
+        if len(bound) == 1:
+            if bound not in state.graphs:
+                state.enter(bound, detector.evaluation.empty())
+            return [(bound, leaves)]
+        return [(key, leaves) for key in graphs_for(detector, state, bound)]
+    # All graphs that are new begin before this version.
+    for bound, _ in groups:
+        graphs_for(detector, state, bound)
+    touched: dict[Key, set[int]] = {}
+    for bound, leaves in groups:
+        for key in graphs_for(detector, state, bound):
+            touched.setdefault(key, set()).update(leaves)
+    return [(key, sorted(leaves)) for key, leaves in touched.items()]
+
+
+def _fire(detector: Detector, state: CompositeState, before: Point, chronon_us: int, found: list[Found]) -> None:
+    """Let the timers fire that are due before a point."""
+    for point, keys in state.due(before):
+        now = now_at(point, chronon_us)
+        for key in keys:
+            made = detector.evaluation.step(state.graphs[key], now, ())
+            state.alarm(key)
+            found += [Found(point, None, one) for one in _own(detector, key, made)]
+
+
+def _own(detector: Detector, key: Key, made: list[Occ]) -> list[Occ]:
+    """Those that bind every value of their graph; others take place in the graph that lacks it."""
+    names = [v.name for v, value in zip(detector.plan.keys, key[1:], strict=True) if value != FRESH]
+    return [one for one in made if all(_binds(detector, one, name) for name in names)] if names else made
+
+
+def _binds(detector: Detector, one: Occ, name: str) -> bool:
+    places = detector.tests.bound_at(name)
+    return any(leaf in places for _, leaf in one.parts)
