@@ -40,10 +40,7 @@ def test_an_expression_takes_place_where_the_contract_says(case: Case) -> None:
     plan, classes = plan_of(case)
     events, until_us = history_of(case, classes)
     known = tuple(one for one in living(tuple(classes.values()), lifespans_of(case)) if one.name != "Found")
-    try:
-        found = detected(plan, events, until_us=until_us, classes=known, into=classes["found"])
-    except NotYet as why:
-        pytest.skip(f"not yet: {why}")
+    found = detected(plan, events, until_us=until_us, classes=known, into=classes["found"])
     about = f"{case['says']}\n{case['expression']} {case['clauses']} CONTEXT {case['context']}\nin {case['history']}"
     assert as_written([_as_reference(one) for one in found]) == case["found"], about
     if "values" in case:
@@ -123,14 +120,15 @@ def test_many_seeds(context: Context, thousand: int) -> None:
     compared(range(first, first + 1_000), replace(EVERYTHING, contexts=(context,)), thousand % 2 == 1)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_a_cut_makes_no_difference(seed: int) -> None:
-    # Also with the reading that the reference does not share.
-    g = case(30_000 + seed)
-    try:
-        assert kernel(g) == kernel(g, whole=True)
-    except NotYet as why:
-        pytest.skip(f"not yet: {why}")
+def test_a_cut_makes_no_difference() -> None:
+    not_yet = 0
+    for seed in range(30_000, 30_060):
+        g = case(seed)
+        try:
+            assert kernel(g) == kernel(g, whole=True), seed
+        except NotYet:
+            not_yet += 1
+    assert not_yet <= NOT_YET_OF_A_HUNDRED
 
 
 # ---- what is kept --------------------------------------------------------------------------------
@@ -199,10 +197,7 @@ FORGOTTEN: dict[str, tuple[c.Composite, str, dict[str, int | None]]] = {
 def test_what_nothing_needs_is_forgotten(name: str, context: Context) -> None:
     expression, text, lifespans = FORGOTTEN[name]
     plan = plan_for(expression, context)
-    try:
-        few, many = kept(plan, text * 20, lifespans), kept(plan, text * 200, lifespans)
-    except NotYet as why:
-        pytest.skip(f"not yet: {why}")
+    few, many = kept(plan, text * 20, lifespans), kept(plan, text * 200, lifespans)
     # RECENT lets go of what it need not know only when there is some of it.
     assert many <= max(few, 40)
 
