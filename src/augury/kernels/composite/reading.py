@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from augury.algebra.expression import Variable
-from augury.algebra.scalar import Scalar
 from augury.event import key_of
 from augury.kernels.batch import Batch, Integers
 from augury.kernels.composite.detector import Detector, variable_places
@@ -23,10 +22,8 @@ from augury.kernels.composite.scalars import TIMES, attribute_key, variable_key
 from augury.kernels.composite.state import CompositeState, Key
 from augury.kernels.match.leaves import (
     Rows,
-    Tail,
-    code_of,
     history_rows,
-    looks_back,
+    remember_tails,
     stored,
     truth_of,
     value_column,
@@ -55,7 +52,7 @@ def arrivals(detector: Detector, state: CompositeState, batch: Batch) -> tuple[l
         bits[of] |= 1 << number
         if detector.plan.keys:
             bound[number] = dict(zip(of.tolist(), map(tuple, numbers.tolist()), strict=True))
-    _remember(detector, state, rows)
+    remember_tails(state.tails, detector.leaves, rows)
     at = np.flatnonzero(bits)
     versions = _versions(detector, rows, at, state.places)
     state.places += len(rows.index)
@@ -184,31 +181,3 @@ def python_values(values: pa.Array) -> list[Any]:
         values = values.view(pa.int64())
     found: list[Any] = values.to_pylist()
     return found
-
-
-def _remember(detector: Detector, state: CompositeState, rows: Rows) -> None:
-    """Keep the last versions that PREV may ask for."""
-    masks_of: dict[int, list[Scalar | None]] = {}
-    for leaf in detector.leaves:
-        masks_of.setdefault(code_of(rows.batch.classes, leaf.event_class), []).append(leaf.mask)
-    for code, masks in masks_of.items():
-        back = looks_back(masks)
-        if back:
-            state.tails[code] = _tail(state.tails.get(code), rows, code, back)
-
-
-def _tail(before: Tail | None, rows: Rows, code: int, back: int) -> Tail:
-    of = rows.of_class(code)
-    index = rows.index[of]
-    table = rows.batch.tables[code].take(pa.array(rows.batch.row[index]))
-    occ_time, det_time = rows.batch.occ_time[index], rows.batch.det_time[index]
-    partition = rows.partitions(of)
-    if before is not None:
-        table = pa.concat_tables([before.table, table.cast(before.table.schema)])
-        occ_time = np.concatenate([before.occ_time, occ_time])
-        det_time = np.concatenate([before.det_time, det_time])
-        partition = np.concatenate([before.partition, partition])
-    order = np.argsort(partition, kind="stable")
-    ends = np.searchsorted(partition[order], partition[order], side="right")
-    kept = np.sort(order[ends - np.arange(len(order)) <= back])
-    return Tail(table.take(pa.array(kept)), occ_time[kept], det_time[kept], partition[kept])

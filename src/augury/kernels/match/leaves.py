@@ -247,3 +247,31 @@ def _coded(rows: Rows, leaf: Primitive, place: int, variable: Variable, of: Inte
 def looks_back(masks: Iterable[Scalar | None]) -> int:
     """How many events of a class PREV looks back at most."""
     return max((x.offset for m in masks if m is not None for x in leaves(m) if isinstance(x, Previous)), default=0)
+
+
+def remember_tails(tails: dict[int, Tail], of: Iterable[Primitive], rows: Rows) -> None:
+    """Keep, of the classes of some leaves, the last events that PREV may ask for."""
+    masks_of: dict[int, list[Scalar | None]] = {}
+    for leaf in of:
+        masks_of.setdefault(code_of(rows.batch.classes, leaf.event_class), []).append(leaf.mask)
+    for code, masks in masks_of.items():
+        back = looks_back(masks)
+        if back:
+            tails[code] = _tail(tails.get(code), rows, code, back)
+
+
+def _tail(before: Tail | None, rows: Rows, code: int, back: int) -> Tail:
+    of = rows.of_class(code)
+    index = rows.index[of]
+    table = rows.batch.tables[code].take(pa.array(rows.batch.row[index]))
+    occ_time, det_time = rows.batch.occ_time[index], rows.batch.det_time[index]
+    partition = rows.partitions(of)
+    if before is not None:
+        table = pa.concat_tables([before.table, table.cast(before.table.schema)])
+        occ_time = np.concatenate([before.occ_time, occ_time])
+        det_time = np.concatenate([before.det_time, det_time])
+        partition = np.concatenate([before.partition, partition])
+    order = np.argsort(partition, kind="stable")
+    ends = np.searchsorted(partition[order], partition[order], side="right")
+    kept = np.sort(order[ends - np.arange(len(order)) <= back])
+    return Tail(table.take(pa.array(kept)), occ_time[kept], det_time[kept], partition[kept])

@@ -14,14 +14,13 @@ import pyarrow as pa
 
 from augury import limits
 from augury.algebra.expression import Choice
-from augury.algebra.scalar import Scalar
 from augury.automata.alphabet import is_found, number_of
 from augury.event import EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
 from augury.kernels.match.kinds import of_right_kind
-from augury.kernels.match.leaves import Rows, Tail, Truth, code_of, history_rows, looks_back, truth_of
+from augury.kernels.match.leaves import Rows, Truth, history_rows, remember_tails, truth_of
 from augury.kernels.match.said import letters_say
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
@@ -154,7 +153,7 @@ def _found(
     # Where rows come with positions, others are left out that unnamed streams would read.
     spans = position is None and by_spans(detector, groups)
     touch = touched(detector, rows, groups, [truth.rows for truth in truths], state.streams, spans)
-    _remember_tails(detector, state, rows)
+    remember_tails(state.tails, [leaf for leaf in detector.alphabet.leaves if not is_found(leaf)], rows)
     offset = len(state.events)
     state.events = _with_events(state.events, rows)
     lifespans_us = [c.lifespan_us for c in batch.classes]
@@ -369,31 +368,3 @@ def _symbols(detector: Detector, leaves: Integers) -> npt.NDArray[np.int32]:
         symbols = np.where(known[place] == leaves, np.array([sets[int(b)] for b in known], np.int32)[place], -1)
     assert not len(symbols) or symbols.min() >= 0, "every set of leaves that an event has is a symbol"
     return symbols.astype(np.int32, copy=False)
-
-
-def _remember_tails(detector: Detector, state: MatchState, rows: Rows) -> None:
-    """Keep the last events that PREV may ask for."""
-    masks_of: dict[int, list[Scalar | None]] = {}
-    for leaf in (leaf for leaf in detector.alphabet.leaves if not is_found(leaf)):
-        masks_of.setdefault(code_of(rows.batch.classes, leaf.event_class), []).append(leaf.mask)
-    for code, masks in masks_of.items():
-        back = looks_back(masks)
-        if back:
-            state.tails[code] = _tail(state.tails.get(code), rows, code, back)
-
-
-def _tail(before: Tail | None, rows: Rows, code: int, back: int) -> Tail:
-    of = rows.of_class(code)
-    index = rows.index[of]
-    table = rows.batch.tables[code].take(pa.array(rows.batch.row[index]))
-    occ_time, det_time = rows.batch.occ_time[index], rows.batch.det_time[index]
-    partition = rows.partitions(of)
-    if before is not None:
-        table = pa.concat_tables([before.table, table.cast(before.table.schema)])
-        occ_time = np.concatenate([before.occ_time, occ_time])
-        det_time = np.concatenate([before.det_time, det_time])
-        partition = np.concatenate([before.partition, partition])
-    order = np.argsort(partition, kind="stable")
-    ends = np.searchsorted(partition[order], partition[order], side="right")
-    kept = np.sort(order[ends - np.arange(len(order)) <= back])
-    return Tail(table.take(pa.array(kept)), occ_time[kept], det_time[kept], partition[kept])
