@@ -20,9 +20,10 @@ from augury.kernels.composite import CONTEXTS, NotYet, detector_of, initial_stat
 from augury.kernels.composite.network import register
 from augury.kernels.composite.occurrence import NodeState, Occ, Window
 from augury.kernels.composite.protocol import Join, choices, each
-from augury.kernels.composite.saved import UnfitState, loaded, saved
+from augury.kernels.composite.saved import loaded, saved
 from augury.kernels.reference import Event
 from augury.kernels.reference.composite import CompositeOccurrence, composite_occurrences
+from augury.kernels.sealed import UnfitState
 from tests.composite.columns import CLASSES, Shown, detected, found_class, living, shown
 from tests.composite.corpus import Case, cases, history_of, lifespans_of, plan_of
 from tests.composite.corpus import shown as as_written

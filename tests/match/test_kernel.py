@@ -17,9 +17,10 @@ from augury.api import compile
 from augury.automata.runs import TooManyRuns
 from augury.event import EventClass
 from augury.kernels.match import Detector, TooManyTuples, detector_of, initial_state, step
-from augury.kernels.match.saved import UnfitState, loaded, saved
+from augury.kernels.match.saved import loaded, saved
 from augury.kernels.match.state import MatchState
 from augury.kernels.reference import Event, Occurrence, detect
+from augury.kernels.sealed import UnfitState
 from augury.types import BIGINT, INT
 from tests.match.columns import CLASSES, batch, detected, expected, found_class
 from tests.match.generate import SECOND, Wanted, pair, plan
@@ -188,8 +189,9 @@ def test_a_state_that_is_damaged_or_of_another_expression_is_refused() -> None:
     for bad, why in [
         (data[:-3] + b"xyz", "checksum"),
         (data[:-1], "checksum"),
+        (data.replace(b'"nodes": ', b'"nodes":1', 1), "checksum"),
         (b"something else", "no state"),
-        (data.replace(b'"format": 2', b'"format": 9', 1), "format 9"),
+        (data.replace(b'"format": 3', b'"format": 9', 1), "format 9"),
     ]:
         with pytest.raises(UnfitState, match=why):
             loaded(bad, detector, CLASSES)

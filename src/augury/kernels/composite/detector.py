@@ -32,7 +32,7 @@ class Detector:
     @property
     def leaves(self) -> tuple[Primitive, ...]:
         """The classes as they stand in the expression, from left to right."""
-        return self.tests.primitives  # type: ignore[return-value]
+        return self.graph.leaves
 
     def fingerprint(self) -> str:
         """The same for plans whose states fit each other."""

@@ -51,7 +51,10 @@ class Network:
         ]
         self.operands = [g.operands_of(node) for node in graph.nodes]
         self.leaf_nodes = leaf_nodes(graph)
-        self.plan = [(n, op, self.operands[n], isinstance(graph.nodes[n], _TIMED)) for n, op in enumerate(self.ops)]
+        # Only operators with timers are handed timers: of which kind each is, the last entry says.
+        self.plan: list[tuple[int, Any, tuple[int, ...], bool]] = [
+            (n, op, self.operands[n], isinstance(graph.nodes[n], _TIMED)) for n, op in enumerate(self.ops)
+        ]
 
     def empty(self) -> KeyState:
         """Before the first version."""
@@ -80,9 +83,9 @@ class Network:
                 def set_timer(point: Point, window: int, of: Occ | None, number: int = number) -> int:
                     return schedule(key, point, number, window, of)
 
-                found = op.step(state, now, inputs, timers, set_timer)  # type: ignore[call-arg]
+                found = op.step(state, now, inputs, timers, set_timer)
             else:
-                found = op.step(state, now, inputs)  # type: ignore[call-arg]
+                found = op.step(state, now, inputs)
             out[number] = distinct(found)
         return out
 

@@ -6,7 +6,6 @@ state outlives their renaming. Columns of values are Arrow streams.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
@@ -24,13 +23,9 @@ from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.occurrence import KeyState, NodeState, Occ, Point, Version, Window
 from augury.kernels.composite.state import CompositeState, initial_state
 from augury.kernels.match.leaves import Tail, code_of
+from augury.kernels.sealed import sealed, unsealed
 
 FORMAT: Final = 1
-_MAGIC: Final = b"augury composite state\n"
-
-
-class UnfitState(ValueError):
-    """Bytes that are no state of this detector; the message says why."""
 
 
 def saved(state: CompositeState, detector: Detector, classes: tuple[EventClass, ...]) -> bytes:
@@ -47,15 +42,12 @@ def saved(state: CompositeState, detector: Detector, classes: tuple[EventClass, 
         "occurrences": writer.occurrences,
         "versions": writer.versions,
     }
-    text = json.dumps(body).encode()
-    checksum = hashlib.sha256(text).hexdigest()
-    header = {"format": FORMAT, "fingerprint": detector.fingerprint(), "checksum": checksum}
-    return _MAGIC + json.dumps(header).encode() + b"\n" + text
+    return sealed("COMPOSITE", FORMAT, detector.fingerprint(), json.dumps(body).encode())
 
 
 def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> CompositeState:
     """The state again; raises `UnfitState` for what is damaged, of another format or of another expression."""
-    body = _opened(data, detector)
+    body = json.loads(unsealed("COMPOSITE", FORMAT, detector.fingerprint(), data))
     names = _names(detector)
     state = initial_state(detector, classes)
     for numbers, written in zip(state.partitions, body["partitions"], strict=True):
@@ -70,24 +62,6 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     for key, graph in body["graphs"]:
         state.enter(tuple(key), reader.graph(graph))
     return state
-
-
-def _opened(data: bytes, detector: Detector) -> dict[str, Any]:
-    if not data.startswith(_MAGIC):
-        raise UnfitState("this is no state of a COMPOSITE")
-    line, found, text = data[len(_MAGIC) :].partition(b"\n")
-    try:
-        header = json.loads(line)
-    except ValueError:
-        raise UnfitState("the header of the state is damaged") from None
-    if header.get("format") != FORMAT:
-        raise UnfitState(f"the state has format {header.get('format')}; this version reads format {FORMAT}")
-    if not found or hashlib.sha256(text).hexdigest() != header["checksum"]:
-        raise UnfitState("the state is damaged: its checksum does not fit")
-    if header["fingerprint"] != detector.fingerprint():
-        raise UnfitState("the state belongs to another expression")
-    body: dict[str, Any] = json.loads(text)
-    return body
 
 
 def _names(detector: Detector) -> list[str]:

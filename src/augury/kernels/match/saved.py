@@ -6,7 +6,6 @@ number in it, not by name; others that tuples hold are written by name.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import fields
@@ -21,13 +20,9 @@ from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import Tail
 from augury.kernels.match.state import Events, MatchState, Nodes, Run, Runs, initial_state
 from augury.kernels.match.streams import Numbers
+from augury.kernels.sealed import UnfitState, sealed, unsealed
 
-FORMAT: Final = 2
-_MAGIC: Final = b"augury match state\n"
-
-
-class UnfitState(ValueError):
-    """Bytes that are no state of this detector; the message says why."""
+FORMAT: Final = 3
 
 
 def saved(state: MatchState, detector: Detector, classes: tuple[EventClass, ...]) -> bytes:
@@ -59,23 +54,18 @@ def saved(state: MatchState, detector: Detector, classes: tuple[EventClass, ...]
         blobs[f"inner/{i}"] = saved(one, of, classes)
     body = b"".join(blobs.values())
     header = {
-        "format": FORMAT,
-        "fingerprint": detector.fingerprint(),
-        "checksum": hashlib.sha256(body).hexdigest(),
         "codes": [names[code] for code in range(len(classes))],
         "nodes": state.nodes.count,
         "free": state.runs.free,
         "unbuilt": unbuilt,
         "blobs": [[name, len(blob)] for name, blob in blobs.items()],
     }
-    return _MAGIC + json.dumps(header).encode() + b"\n" + body
+    return sealed("MATCH", FORMAT, detector.fingerprint(), json.dumps(header).encode() + b"\n" + body)
 
 
 def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> MatchState:
     """The state again; raises `UnfitState` for what is damaged, of another format or of another expression."""
-    header, blobs = _opened(data)
-    if header["fingerprint"] != detector.fingerprint():
-        raise UnfitState("the state belongs to another expression")
+    header, blobs = _opened(unsealed("MATCH", FORMAT, detector.fingerprint(), data))
     names = _names(detector, classes)
     code_of = {name: code for code, name in names.items()}
     missing = [name for name in header["codes"] if name not in code_of and f"events/{name}" in blobs]
@@ -108,18 +98,9 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     return state
 
 
-def _opened(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    if not data.startswith(_MAGIC):
-        raise UnfitState("this is no state of a MATCH")
-    line, found, body = data[len(_MAGIC) :].partition(b"\n")
-    try:
-        header = json.loads(line)
-    except ValueError:
-        raise UnfitState("the header of the state is damaged") from None
-    if header.get("format") != FORMAT:
-        raise UnfitState(f"the state has format {header.get('format')}; this version reads format {FORMAT}")
-    if not found or hashlib.sha256(body).hexdigest() != header["checksum"]:
-        raise UnfitState("the state is damaged: its checksum does not fit")
+def _opened(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    line, _, body = content.partition(b"\n")
+    header = json.loads(line)
     blobs: dict[str, bytes] = {}
     for name, size in header["blobs"]:
         blobs[name], body = body[:size], body[size:]

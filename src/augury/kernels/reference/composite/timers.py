@@ -6,6 +6,7 @@ every context; a version never fires a timer, the step of the timer right after 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,12 +23,12 @@ def due(operand: Operand, delay_us: int) -> int:
 
 
 @dataclass(eq=False)
-class _Waiting(Node):
+class _Waiting(Node, ABC):
     """A node that has set timers."""
 
+    @abstractmethod
     def times(self) -> list[int]:
         """The times of its timers."""
-        raise NotImplementedError
 
     def next_due(self) -> int | None:
         """The time of the next timer set here or below."""
