@@ -112,6 +112,13 @@ def test_explain_shows_the_automaton_of_a_match() -> None:
     assert "no MATCH class called `Login`" in run("explain", CARD, "Login", "--stage", "automaton").stderr
 
 
+def test_explain_says_at_which_stage_a_class_is_seen() -> None:
+    assert "see it with --stage algebra" in run("explain", CARD, "Login", "--stage", "automaton").stderr
+    done = run("explain", CARD, "Suspicious", "--stage", "graph")
+    assert "no COMPOSITE class called `Suspicious`" in done.stderr
+    assert "see it with --stage automaton" in done.stderr
+
+
 def test_explain_of_an_unknown_name_proposes_one() -> None:
     done = run("explain", CARD, "Suspicius")
     assert done.exit_code == 1

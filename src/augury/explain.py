@@ -9,7 +9,7 @@ from augury import limits
 from augury.algebra import dump as algebra
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
-from augury.algebra.program import Program
+from augury.algebra.program import ClassPlan, Program
 from augury.api import Checked
 from augury.automata.build import NoOneAutomaton, body_of, compile_expression
 from augury.automata.drawing import draw
@@ -65,12 +65,25 @@ def explain_program(checked: Checked, name: str | None, stage: str, *, form: str
         names = [spelling for spelling, _ in things.values()]
         meant = closest(name, names)
         helps = [f"did you mean `{meant}`?" if meant else f"there is {', '.join(names) or 'none'}"]
+        if (plan := program.class_plan(name)) is not None:
+            helps = [f"see it with --stage {_stage_of(plan)}"]
         if any(isinstance(st, s.Definition) and st.name.key == name.casefold() for st in checked.syntax.statements):
             helps = ["a definition is expanded where it is used: see it with --stage syntax"]
         raise ExplainError(
             Diagnostic("E504", f"the program has {what} called `{name}`", Mark(NOWHERE), helps=tuple(helps))
         )
     return found[1]
+
+
+def _stage_of(plan: ClassPlan) -> str:
+    """The latest stage that shows a class."""
+    match plan.derivation:
+        case MatchPlan():
+            return "automaton"
+        case CompositePlan():
+            return "graph"
+        case _:
+            return "algebra"
 
 
 def _graphs(program: Program, form: str) -> Iterator[tuple[str, tuple[str, str]]]:
