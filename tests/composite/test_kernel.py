@@ -21,6 +21,7 @@ from augury.kernels.composite.network import register
 from augury.kernels.composite.occurrence import NodeState, Occ, Window
 from augury.kernels.composite.protocol import Join, choices, each
 from augury.kernels.composite.saved import loaded, saved
+from augury.kernels.composite.state import GraphState
 from augury.kernels.reference import Event
 from augury.kernels.reference.composite import CompositeOccurrence, composite_occurrences
 from augury.kernels.sealed import UnfitState
@@ -167,10 +168,11 @@ def test_too_many_operands_drop_the_oldest_and_are_counted(monkeypatch: pytest.M
 
 def kept(plan: CompositePlan, text: str, lifespans: dict[str, int | None] | None = None) -> int:
     """How many occurrences the state holds at the end."""
-    detector = detector_of(plan)
+    detector = detector_of(plan, flat=False)
     classes = living(CLASSES, lifespans or {})
     state = initial_state(detector, classes)
     state, _ = step(detector, state, batch(letters(text), classes), found_class(plan), SECOND, len(text) * SECOND)
+    assert isinstance(state, GraphState)
     graphs = list(state.graphs.values())
     return sum(len(list(node.everything())) for graph in graphs for node in graph.nodes) + sum(
         len(graph.timers) for graph in graphs
@@ -216,7 +218,7 @@ def test_a_state_says_what_is_wrong_with_it() -> None:
     for damaged, by, why in [
         (b"nonsense", detector, "no state of a COMPOSITE"),
         (data[:-2] + b"!}", detector, "checksum"),
-        (data.replace(b'"format": 1', b'"format": 9'), detector, "format 9"),
+        (data.replace(b'"format": 2', b'"format": 9'), detector, "format 9"),
         (data, other, "another expression"),
     ]:
         with pytest.raises(UnfitState, match=why):
@@ -233,6 +235,7 @@ def latest() -> Iterator[str]:
         """Snoop's RECENT for two operands: the latest of each stays."""
 
         uses_up = False
+        taking = None
 
         def arrive(self, join: Join, state: NodeState, slot: int, operand: Occ) -> list[Occ]:
             made = [join.complete(state, choice) for choice in choices(join, state, slot, operand, join.needed - 1)]

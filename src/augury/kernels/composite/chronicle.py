@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from augury.kernels.composite.network import register
 from augury.kernels.composite.occurrence import NodeState, Occ, Window
-from augury.kernels.composite.protocol import Join, choices, each
+from augury.kernels.composite.protocol import Join, Taking, choices, each
 
 
 @register("CHRONICLE")
@@ -17,6 +17,7 @@ class Chronicle:
     """First come, first served."""
 
     uses_up = True
+    taking = Taking.OLDEST
 
     def arrive(self, join: Join, state: NodeState, slot: int, operand: Occ) -> list[Occ]:
         """Pair the new operand with the oldest that it goes with."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from augury.kernels.composite.network import register
 from augury.kernels.composite.occurrence import NodeState, Occ, Window
-from augury.kernels.composite.protocol import Join, each
+from augury.kernels.composite.protocol import Join, Taking, each
 
 
 @register("CONTINUOUS")
@@ -17,6 +17,7 @@ class Continuous:
     """One per open initiator."""
 
     uses_up = True
+    taking = Taking.EACH
 
     def arrive(self, join: Join, state: NodeState, slot: int, operand: Occ) -> list[Occ]:
         """Let the new operand join every open occurrence that lacks its slot; if it completes none it opens one."""

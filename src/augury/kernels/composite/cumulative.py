@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from augury.kernels.composite.network import register
 from augury.kernels.composite.occurrence import NodeState, Occ, Window
-from augury.kernels.composite.protocol import Join
+from augury.kernels.composite.protocol import Join, Taking
 
 
 @register("CUMULATIVE")
@@ -17,6 +17,7 @@ class Cumulative:
     """All at once."""
 
     uses_up = True
+    taking = Taking.ALL
 
     def arrive(self, join: Join, state: NodeState, slot: int, operand: Occ) -> list[Occ]:
         """Take every kept operand that goes with the new one and with those taken before, leftmost slots first."""

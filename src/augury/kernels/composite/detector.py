@@ -10,17 +10,18 @@ from dataclasses import dataclass
 
 from augury import limits
 from augury.algebra.composite import CompositePlan
-from augury.algebra.expression import Aggregate, Primitive, Variable
+from augury.algebra.expression import Aggregate, Primitive
 from augury.algebra.scalar import Field
 from augury.event import key_of
 from augury.graphs import Graph, NotYet, graph_of
+from augury.kernels.composite.flat.tables import Flat, flat_of
 from augury.kernels.composite.protocol import CONTEXTS, Evaluation
 from augury.kernels.composite.scalars import Tests, equal_variables, fields_asked
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """What runs a COMPOSITE class."""
+    """What runs a COMPOSITE class: operators that go step by step, or `flat` tables where the graph allows it."""
 
     plan: CompositePlan
     graph: Graph
@@ -28,6 +29,7 @@ class Detector:
     tests: Tests
     asked: frozenset[Field]
     variables: frozenset[str]
+    flat: Flat | None
 
     @property
     def leaves(self) -> tuple[Primitive, ...]:
@@ -38,12 +40,12 @@ class Detector:
         """The same for plans whose states fit each other."""
         plan = self.plan
         asked = sorted(f"{key_of(one.scope)}.{one.name}" for one in self.asked)
-        rest = (str(plan.context), plan.partition_by, plan.over, asked, sorted(self.variables))
+        rest = (str(plan.context), self.flat is None, plan.partition_by, plan.over, asked, sorted(self.variables))
         return hashlib.sha256(f"{self.graph.fingerprint()} {rest}".encode()).hexdigest()
 
 
-def detector_of(plan: CompositePlan) -> Detector:
-    """Compile a plan; raises `NotYet` for what cannot be run."""
+def detector_of(plan: CompositePlan, flat: bool = True) -> Detector:
+    """Compile a plan; raises `NotYet` for what cannot be run. Without `flat` it goes step by step: slower, the same."""
     if plan.by_occurrence is not None:
         raise NotYet("ORDER BY OCCURRENCE")
     graph = graph_of(plan)
@@ -56,13 +58,6 @@ def detector_of(plan: CompositePlan) -> Detector:
     fed = [feed.value for feed in plan.feeds]
     asked = fields_asked(graph, [value for value in fed if value is not None and not isinstance(value, Aggregate)])
     variables = {key_of(one.name) for one in asked if not one.scope} | equal_variables(graph)
-    return Detector(plan, graph, CONTEXTS[plan.context](graph, tests), tests, frozenset(asked), frozenset(variables))
-
-
-def variable_places(leaf: Primitive) -> dict[str, list[tuple[int, Variable]]]:
-    """For each variable of a leaf where it stands."""
-    found: dict[str, list[tuple[int, Variable]]] = {}
-    for at, binding in enumerate(leaf.bindings):
-        if isinstance(binding, Variable):
-            found.setdefault(key_of(binding.name), []).append((at, binding))
-    return found
+    evaluation = CONTEXTS[plan.context](graph, tests)
+    tables = flat_of(plan, graph, evaluation.taking) if flat else None
+    return Detector(plan, graph, evaluation, tests, frozenset(asked), frozenset(variables), tables)

@@ -6,7 +6,7 @@ In: occurrences with the place at which they were found. Out: columns. It knows 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -42,9 +42,11 @@ def given(detector: Detector, event_class: EventClass, found: Sequence[Found]) -
     columns, errors = [], 0
     for attribute in event_class.attributes:
         feed = next((f for f in detector.plan.feeds if key_of(f.attribute) == key_of(attribute.name)), None)
-        fed = _fed(detector, feed.value if feed else None, attribute.type, occs)
-        errors += len(fed.errors) - int(fed.errors.null_count)
-        columns.append(fed.values)
+        value = feed.value if feed else None
+        assert not isinstance(value, Aggregate), "a COMPOSITE has no COLLECT"
+        has = fed(value, attribute.type, len(occs), lambda scalar: detector.tests.evaluated(scalar, occs))
+        errors += len(has.errors) - int(has.errors.null_count)
+        columns.append(has.values)
     lists = [constituents(one) for one in occs]
     order = _order(event_class, found, lists, columns)
     at = pa.array(order, pa.int64())
@@ -70,15 +72,15 @@ def constituents(one: Occ) -> list[int]:
     return sorted(seqs)
 
 
-def _fed(detector: Detector, value: Scalar | Aggregate | None, kind: t.Type, occs: Sequence[Occ]) -> Evaluated:
-    assert not isinstance(value, Aggregate), "a COMPOSITE has no COLLECT"
+def fed(value: Scalar | None, kind: t.Type, count: int, evaluated: Callable[[Scalar], Evaluated]) -> Evaluated:
+    """What feeds an attribute of so many complex events, in its type."""
     if value is None:
-        return Evaluated(pa.nulls(len(occs), arrow_type(kind)), pa.nulls(len(occs), pa.int8()))
-    evaluated = detector.tests.evaluated(value, occs)
-    values = stored(evaluated.values, value.type)
+        return Evaluated(pa.nulls(count, arrow_type(kind)), pa.nulls(count, pa.int8()))
+    found = evaluated(value)
+    values = stored(found.values, value.type)
     if value.type == kind:
-        return Evaluated(values, evaluated.errors)
-    earlier = evaluated.errors.fill_null(0).to_numpy(zero_copy_only=False)
+        return Evaluated(values, found.errors)
+    earlier = found.errors.fill_null(0).to_numpy(zero_copy_only=False)
     converted = convert(Column(values, earlier if earlier.any() else None), value.type, kind)
     errors = np.zeros(len(values), np.int8) if converted.errors is None else converted.errors
     return Evaluated(stored(converted.values, kind), pa.array(errors, mask=errors == 0))
@@ -94,13 +96,13 @@ def _order(
     keys = [values[key_of(name)] for name in event_class.key]
 
     def place(i: int) -> tuple[Any, ...]:
-        rest = [_in_order(column[i]) for column in values.values()]
-        return places[i], [_in_order(k[i]) for k in keys], lists[i], rest
+        rest = [in_order(column[i]) for column in values.values()]
+        return places[i], [in_order(k[i]) for k in keys], lists[i], rest
 
     return sorted(range(len(found)), key=place)
 
 
-def _in_order(value: Any) -> tuple[bool, bool, Any]:
+def in_order(value: Any) -> tuple[bool, bool, Any]:
     """Least first; NaN is greater than every number, and NULL comes last."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None, is_nan, None if value is None or is_nan else value

@@ -43,6 +43,7 @@ class Network:
 
         free: Pairing = Unrestricted()
         self.graph = graph
+        self.taking = pairing.taking
         self.ops: list[Op | TimedOp | None] = [
             operator_of(graph, number, free if number in graph.free else pairing, tests)
             if only is None or number in only

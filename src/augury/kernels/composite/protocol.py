@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any, Protocol
 
@@ -16,6 +17,16 @@ from augury.kernels.composite.occurrence import KeyState, NodeState, Now, Occ, P
 
 Choice = Sequence[tuple[int, Occ]]
 """Operands by slot that make an occurrence together."""
+
+
+class Taking(IntEnum):
+    """How a context takes operands, where that is all there is to say about it: then its graphs may run flat."""
+
+    OLDEST = 0
+    EACH = 1
+    ALL = 2
+    EVERY = 3
+    LATEST = 4
 
 
 class Join(Protocol):
@@ -46,6 +57,11 @@ class Pairing(Protocol):
 
     uses_up: bool
 
+    @property
+    def taking(self) -> Taking | None:
+        """How the walk of a flat graph takes operands, if it can do so for this context."""
+        ...
+
     def arrive(self, join: Join, state: NodeState, slot: int, operand: Occ) -> list[Occ]:
         """What a new operand completes; what waits goes into `state.kept` or `state.partials`."""
         ...
@@ -61,6 +77,11 @@ class Pairing(Protocol):
 
 class Evaluation(Protocol):
     """A graph with its context: how the state of one key goes on."""
+
+    @property
+    def taking(self) -> Taking | None:
+        """How the walk of a flat graph takes operands, if it can do so for this context."""
+        ...
 
     def empty(self) -> KeyState:
         """Before the first version."""

@@ -16,12 +16,14 @@ import pyarrow as pa
 from augury.algebra.expression import Variable
 from augury.event import key_of
 from augury.kernels.batch import Batch, Integers
-from augury.kernels.composite.detector import Detector, variable_places
+from augury.kernels.composite.detector import Detector
+from augury.kernels.composite.known import Known
 from augury.kernels.composite.occurrence import FOREVER, Version
-from augury.kernels.composite.scalars import TIMES, attribute_key, variable_key
-from augury.kernels.composite.state import CompositeState, Key
+from augury.kernels.composite.scalars import TIMES, attribute_key, variable_key, variable_places
+from augury.kernels.composite.state import GraphState, Key
 from augury.kernels.match.leaves import (
     Rows,
+    coded_values,
     history_rows,
     remember_tails,
     stored,
@@ -37,9 +39,9 @@ Arrival = tuple[Version, list[tuple[Key, tuple[int, ...]]]]
 """A version, and the leaves that it fits, by the values that they name."""
 
 
-def arrivals(detector: Detector, state: CompositeState, batch: Batch) -> tuple[list[Arrival], int]:
+def arrivals(detector: Detector, state: GraphState, batch: Batch) -> tuple[list[Arrival], int]:
     """The versions of a batch that matter, and how often a mask was in error."""
-    rows = _rows(detector, state, batch)
+    rows = rows_of(detector, state, batch)
     bits = np.zeros(len(rows.index), np.int64)
     errors = 0
     bound: dict[int, dict[int, Key]] = {}
@@ -47,7 +49,7 @@ def arrivals(detector: Detector, state: CompositeState, batch: Batch) -> tuple[l
         truth = truth_of(leaf, rows, state.tails)
         errors += truth.errors
         of = truth.rows
-        numbers, agree = _numbers(detector, state, rows, number, of)
+        numbers, agree = numbers_at(detector, state, rows, number, of)
         of, numbers = of[agree], numbers[agree]
         bits[of] |= 1 << number
         if detector.plan.keys:
@@ -74,8 +76,8 @@ def _arrivals(
         yield version, [(key, tuple(leaves)) for key, leaves in groups.items()]
 
 
-def _numbers(
-    detector: Detector, state: CompositeState, rows: Rows, number: int, of: Integers
+def numbers_at(
+    detector: Detector, state: Known, rows: Rows, number: int, of: Integers
 ) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """The numbers of the shared variables' values at rows of a leaf, and where the places of a variable agree."""
     keys = detector.plan.keys
@@ -85,7 +87,10 @@ def _numbers(
     which = {key_of(v.name): i for i, v in enumerate(keys)}
     for name, places in variable_places(leaf).items():
         variable: Variable = keys[which[name]] if name in which else places[0][1]
-        if name not in which and len(places) == 1:
+        if len(places) == 1:
+            if name in which:
+                coded = coded_values(rows, leaf, places[0][0], variable, of)
+                numbers[:, which[name]] = state.values[which[name]].of_coded(coded)
             continue
         columns = [value_column(rows, leaf, place, variable, of) for place, _ in places]
         for again in columns[1:]:
@@ -102,7 +107,7 @@ def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
     return np.array([a == b or (a != a and b != b) for a, b in pairs], np.bool_)
 
 
-def _rows(detector: Detector, state: CompositeState, batch: Batch) -> Rows:
+def rows_of(detector: Detector, state: Known, batch: Batch) -> Rows:
     """The history, with the number of each version's partition; what lacks an attribute is in none."""
     over, partition_by = detector.plan.over, detector.plan.partition_by
     index = history_rows(batch, over)

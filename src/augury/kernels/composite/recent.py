@@ -29,7 +29,7 @@ from augury.kernels.composite.occurrence import (
     share,
     single,
 )
-from augury.kernels.composite.protocol import CONTEXTS
+from augury.kernels.composite.protocol import CONTEXTS, Taking
 from augury.kernels.composite.scalars import Tests
 from augury.kernels.composite.shapes import Shape, class_of, filled, kept_counts, shapes_at, shapes_of
 from augury.kernels.composite.timed import due_point
@@ -62,6 +62,8 @@ class _Look:
 
 class Recent:
     """The evaluation of a graph in RECENT."""
+
+    taking = Taking.LATEST
 
     def __init__(self, graph: g.Graph, tests: Tests) -> None:
         """Work out the shapes, and what each leaf keeps."""

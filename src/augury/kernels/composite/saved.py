@@ -1,13 +1,12 @@
 """The state of a COMPOSITE as bytes and back: a header with format version, fingerprint and checksum, then JSON.
 
 Versions and occurrences are written once and meant by number; classes by their number in the expression, so that a
-state outlives their renaming. Columns of values are Arrow streams.
+state outlives their renaming. Columns are Arrow streams.
 """
 
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -16,32 +15,34 @@ from heapq import heapify
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 
 from augury.event import EventClass, key_of
 from augury.kernels.composite.detector import Detector
+from augury.kernels.composite.flat.saved import arrow_column, arrow_text, read, table_text, text_table, written
+from augury.kernels.composite.flat.state import FlatState
 from augury.kernels.composite.occurrence import KeyState, NodeState, Occ, Point, Version, Window
 from augury.kernels.composite.state import CompositeState, initial_state
 from augury.kernels.match.leaves import Tail, code_of
 from augury.kernels.sealed import sealed, unsealed
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def saved(state: CompositeState, detector: Detector, classes: tuple[EventClass, ...]) -> bytes:
     """The state as bytes."""
     names = _names(detector)
-    writer = _Writer({name: number for number, name in enumerate(names)})
-    graphs = [[list(key), writer.graph(graph)] for key, graph in state.graphs.items()]
     body = {
         "places": state.places,
-        "partitions": [_arrow(pa.table({"values": one.values})) for one in state.partitions],
-        "values": [_arrow(pa.table({"values": one.values})) for one in state.values],
+        "partitions": [arrow_text({"values": one.values}) for one in state.partitions],
+        "values": [arrow_text({"values": one.values}) for one in state.values],
         "tails": {names.index(key_of(classes[code].name)): _tail(tail) for code, tail in state.tails.items()},
-        "graphs": graphs,
-        "occurrences": writer.occurrences,
-        "versions": writer.versions,
     }
+    if isinstance(state, FlatState):
+        body |= written(state)
+    else:
+        writer = _Writer({name: number for number, name in enumerate(names)})
+        graphs = [[list(key), writer.graph(graph)] for key, graph in state.graphs.items()]
+        body |= {"graphs": graphs, "occurrences": writer.occurrences, "versions": writer.versions}
     return sealed("COMPOSITE", FORMAT, detector.fingerprint(), json.dumps(body).encode())
 
 
@@ -50,14 +51,17 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     body = json.loads(unsealed("COMPOSITE", FORMAT, detector.fingerprint(), data))
     names = _names(detector)
     state = initial_state(detector, classes)
-    for numbers, written in zip(state.partitions, body["partitions"], strict=True):
-        numbers.values = _column(written)
-    for numbers, written in zip(state.values, body["values"], strict=True):
-        numbers.values = _column(written)
+    for numbers, values in zip(state.partitions, body["partitions"], strict=True):
+        numbers.values = arrow_column(values)
+    for numbers, values in zip(state.values, body["values"], strict=True):
+        numbers.values = arrow_column(values)
     state.places = body["places"]
     for number, tail in body["tails"].items():
         code = code_of(classes, names[int(number)])
         state.tails[code] = _read_tail(tail, classes[code])
+    if isinstance(state, FlatState):
+        read(state, body)
+        return state
     reader = _Reader(names, body["versions"], body["occurrences"])
     for key, graph in body["graphs"]:
         state.enter(tuple(key), reader.graph(graph))
@@ -174,28 +178,12 @@ def _read(value: Any) -> Any:
     return Decimal(value["decimal"]) if "decimal" in value else date.fromisoformat(value["date"])
 
 
-def _arrow(table: pa.Table) -> str:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return b64encode(sink.getvalue().to_pybytes()).decode()
-
-
-def _table(written: str) -> pa.Table:
-    return pa.ipc.open_stream(b64decode(written)).read_all()
-
-
-def _column(written: str) -> pa.Array:
-    column = _table(written).column("values")
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-
-
 def _tail(tail: Tail) -> Any:
     table = tail.table.rename_columns([str(i) for i in range(tail.table.num_columns)])
-    return [_arrow(table), tail.occ_time.tolist(), tail.det_time.tolist(), tail.partition.tolist()]
+    return [table_text(table), tail.occ_time.tolist(), tail.det_time.tolist(), tail.partition.tolist()]
 
 
 def _read_tail(written: Any, of: EventClass) -> Tail:
     table, *columns = written
     occ_time, det_time, partition = (np.array(column, np.int64) for column in columns)
-    return Tail(_table(table).rename_columns([a.name for a in of.attributes]), occ_time, det_time, partition)
+    return Tail(text_table(table).rename_columns([a.name for a in of.attributes]), occ_time, det_time, partition)

@@ -118,3 +118,12 @@ def equal_variables(graph: Graph) -> set[str]:
                 assert isinstance(binding, Variable)
                 found.add(key_of(binding.name))
     return found
+
+
+def variable_places(leaf: Primitive) -> dict[str, list[tuple[int, Variable]]]:
+    """For each variable of a leaf where it stands."""
+    found: dict[str, list[tuple[int, Variable]]] = {}
+    for at, binding in enumerate(leaf.bindings):
+        if isinstance(binding, Variable):
+            found.setdefault(key_of(binding.name), []).append((at, binding))
+    return found

@@ -1,4 +1,4 @@
-"""What a COMPOSITE remembers between batches: numbered values, a graph per key, and when timers are due.
+"""What a COMPOSITE remembers between batches: a graph per key, and when timers are due; or, if it runs flat, arrays.
 
 A graph stands for the values of the shared variables; FRESH is a value that no version has had. Nothing here reads
 rows.
@@ -11,28 +11,22 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import product
 
-import pyarrow as pa
-
 from augury.event import EventClass
-from augury.kernels.columns import arrow_type
 from augury.kernels.composite.detector import Detector
+from augury.kernels.composite.flat.state import FlatState
+from augury.kernels.composite.known import Known, nothing_known
 from augury.kernels.composite.occurrence import KeyState, Point
-from augury.kernels.match.leaves import Tail
-from augury.kernels.match.streams import FRESH, Numbers, no_numbers
+from augury.kernels.match.streams import FRESH
 
 Key = tuple[int, ...]
 """The number of the partition, then that of each shared variable's value."""
 
 
 @dataclass(slots=True)
-class CompositeState:
-    """The whole; `places` counts the versions seen, `alarms` has the first timer of each key, or older ones."""
+class GraphState(Known):
+    """A graph per key; `alarms` has the first timer of each key, or older ones."""
 
-    partitions: list[Numbers]
-    values: list[Numbers]
     graphs: dict[Key, KeyState] = field(default_factory=dict)
-    tails: dict[int, Tail] = field(default_factory=dict)
-    places: int = 0
     agreeing: dict[Key, list[Key]] = field(default_factory=dict)
     alarms: list[tuple[Point, Key]] = field(default_factory=list)
 
@@ -69,16 +63,16 @@ class CompositeState:
                 yield point, sorted(keys)
 
 
+CompositeState = GraphState | FlatState
+
+
 def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> CompositeState:
     """Before the first version."""
-    attributes = [[c.attribute(name) for c in classes] for name in detector.plan.partition_by]
-    kinds = [next(a.type for a in found if a is not None) for found in attributes]
-    partitions = [no_numbers(arrow_type(kind)) for kind in kinds]
-    partitions += [no_numbers(pa.int64()) for _ in kinds[1:]]
-    return CompositeState(partitions, [no_numbers(arrow_type(v.type)) for v in detector.plan.keys])
+    known = nothing_known(detector, classes)
+    return GraphState(*known) if detector.flat is None else FlatState(*known, flat=detector.flat)
 
 
-def graphs_for(detector: Detector, state: CompositeState, bound: Key) -> list[Key]:
+def graphs_for(detector: Detector, state: GraphState, bound: Key) -> list[Key]:
     """The graphs that a version which names these values touches; those that are new begin where a part of them was."""
     origin = (bound[0], *[FRESH] * (len(bound) - 1))
     if origin not in state.graphs:

@@ -11,10 +11,12 @@ from dataclasses import replace
 from augury.event import EventClass
 from augury.kernels.batch import Batch, Occurrences
 from augury.kernels.composite.detector import Detector
+from augury.kernels.composite.flat.state import FlatState
+from augury.kernels.composite.flat.step import step_flat
 from augury.kernels.composite.giving import Found, given
 from augury.kernels.composite.occurrence import Occ, Point, now_at
 from augury.kernels.composite.reading import arrivals
-from augury.kernels.composite.state import CompositeState, Key, graphs_for
+from augury.kernels.composite.state import CompositeState, GraphState, Key, graphs_for
 from augury.kernels.match.streams import FRESH
 
 
@@ -31,6 +33,8 @@ def step(
     No version of the batch, and none of a later one, may have been detected before the `until_us` of an earlier step;
     timers that are due by `until_us` fire.
     """
+    if isinstance(state, FlatState):
+        return step_flat(detector, state, batch, event_class, chronon_us)
     detector.tests.errors = 0
     arrived, errors = arrivals(detector, state, batch)
     found: list[Found] = []
@@ -53,7 +57,7 @@ def step(
 
 
 def _touched(
-    detector: Detector, state: CompositeState, groups: Sequence[tuple[Key, tuple[int, ...]]]
+    detector: Detector, state: GraphState, groups: Sequence[tuple[Key, tuple[int, ...]]]
 ) -> list[tuple[Key, Sequence[int]]]:
     """The graphs in which a version stands, each with the leaves at which it does."""
     if len(groups) == 1:
@@ -73,7 +77,7 @@ def _touched(
     return [(key, sorted(leaves)) for key, leaves in touched.items()]
 
 
-def _fire(detector: Detector, state: CompositeState, before: Point, chronon_us: int, found: list[Found]) -> None:
+def _fire(detector: Detector, state: GraphState, before: Point, chronon_us: int, found: list[Found]) -> None:
     """Let the timers fire that are due before a point."""
     for point, keys in state.due(before):
         now = now_at(point, chronon_us)
