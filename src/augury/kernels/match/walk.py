@@ -101,22 +101,61 @@ FOUND = types.Tuple((*NODES, _I8, _I8, _I4))
 
 
 _BLOCK = 1024
+_DENSE = 4
+"""Nodes are kept as they are where one in so many ends a tuple: sliding them would cost more than it saves."""
+
+# Unsigned numbers as places spare every access the question whether it counts from the end.
+_U: Any = np.uint64
+_U4: Any = np.uint32
+_WORDS, _NEXT, _MARK, _COPY, _ENDS = 4, 0, 1, 2, 3
+_PROGRAM = -1
+_COPY_STATES_MAX = 1 << 15
 
 
 _walking: Any = njit(cache=True, nogil=True)
 
 
 @_walking
+def _moves(delta: Any, quiet: Any, first: Any, target: Any, source: Any, mark: Any, states: int) -> Any:
+    """Of each cell of the automaton, side by side: where the next state begins, the mark, what is copied, if it ends.
+
+    A copy is of one state's tuple to another. Nothing is a copy too, from a place that is always empty to one that is
+    never read, so that the walk has no branch that depends on the event. _PROGRAM is what takes more than one copy.
+    """
+    symbols = quiet.shape[1]
+    unread = states + 1
+    moves = np.zeros(quiet.size * _WORDS, np.int32)
+    for cell in range(quiet.size):
+        q, a = cell // symbols, cell % symbols
+        move = moves[cell * _WORDS : (cell + 1) * _WORDS]
+        move[_NEXT] = delta[q, a] * symbols * _WORDS
+        k = first[cell]
+        if unread >= _COPY_STATES_MAX or first[cell + 1] - k > 1 or (first[cell + 1] - k == 1 and source[k] < 0):
+            move[_COPY] = _PROGRAM
+        elif first[cell + 1] == k:
+            move[_COPY] = states | unread << 16
+        elif target[k] == FINAL:
+            move[_COPY], move[_MARK], move[_ENDS] = source[k] | unread << 16, mark[k] | 1, 1
+        else:
+            move[_COPY], move[_MARK] = source[k] | target[k] << 16, mark[k]
+    return moves
+
+
+@_walking
 def _over_block(
+    g: int,
     begin: int,
     end: int,
+    streams: Any,
+    begins: Any,
     symbol: Any,
     position: Any,
     event: Any,
-    base: Any,
-    before: Any,
-    now: Any,
-    onward: Any,
+    at: Any,
+    last: Any,
+    heads: Any,
+    moves: Any,
+    per_state: int,
     first: Any,
     target: Any,
     source: Any,
@@ -131,100 +170,138 @@ def _over_block(
     marks: Any,
     prev: Any,
     length: Any,
-    nodes: int,
+    nodes: Any,
     given: Any,
     given_mark: Any,
     given_to: Any,
-    s: int,
+    now: Any,
     found_event: Any,
     found_stream: Any,
     found_head: Any,
-    found: int,
+    found: Any,
 ) -> Any:
-    """Move one stream over some of its rows; `base` is its set of states times the number of symbols."""
-    # A call that is handed so many arrays costs more than a move, so all of it stands in one loop.
-    for i in range(begin, end):
-        others = np.int64(0)
-        if gaps:
-            others = position[i] - before - 1
-            before = position[i]
-            if period > 0 and others > tail + period:
-                others = tail + (others - tail) % period
-        # The events of others first, then this one.
-        while others >= 0:
-            cell = base + (symbol[i] if others == 0 else other)
-            base_after = onward[cell]
-            if base_after == QUIET:
-                others = np.int64(-1 if others == 0 else 0)
-                continue
-            others -= 1
-            base = base_after
-            k = first[cell]
-            if first[cell + 1] - k == 1 and source[k] >= 0 and target[k] >= 0:
-                # Nearly all moves that do something do one thing.
-                tuple_ = now[source[k]]
-                if mark[k] != 0:
-                    ref[nodes], marks[nodes], prev[nodes] = event[i], mark[k], tuple_
+    """Move streams over a block of rows, from stream g on; the last of them may go on in the next block."""
+    # A call that is handed so many arrays costs more than many moves, so all of it stands in one loop.
+    states = heads.shape[1]
+    nothing = states | (states + 1) << 16
+    while begin < end:
+        s = streams[g]
+        stop = min(end, begins[g + 1])
+        base, before, found_before = _U(at[s] * per_state), last[s], found
+        for c in range(states):
+            now[c] = heads[s, c]
+        for i in range(_U(begin), _U(stop)):
+            others = np.int64(0)
+            if gaps:
+                others = position[i] - before - 1
+                before = position[i]
+                if period > 0 and others > tail + period:
+                    others = tail + (others - tail) % period
+            # The events of others first, then this one.
+            while others >= 0:
+                cell = base + _U(symbol[i] if others == 0 else other) * _U(_WORDS)
+                copy = moves[cell + _U(_COPY)]
+                if gaps and others > 0 and copy == nothing:
+                    others = np.int64(0)
+                    continue
+                others -= 1
+                base = _U(moves[cell + _U(_NEXT)])
+                if copy != _PROGRAM:
+                    # Nearly all moves do one thing or nothing; a node that is not wanted is soon overwritten.
+                    tuple_ = _U4(now[_U4(copy & 0xFFFF)])
+                    m, ends = moves[cell + _U(_MARK)], moves[cell + _U(_ENDS)]
+                    ref[nodes], marks[nodes], prev[nodes] = event[i], m, tuple_
                     length[nodes] = length[tuple_] + 1
-                    tuple_ = np.int32(nodes)
-                    nodes += 1
-                now[target[k]] = tuple_
-                continue
-            count = 0
-            for k in range(first[cell], first[cell + 1]):
-                tuple_ = np.int32(NONE) if source[k] < 0 else now[source[k]]
-                if rival[k]:
-                    m, n = target[k] == FINAL or mark[k] != 0, target[k] == FINAL or given_mark[count - 1] != 0
-                    if is_better(tuple_, m, given[count - 1], n, recent, ref, prev, length):
-                        given[count - 1], given_mark[count - 1] = tuple_, mark[k]
-                else:
-                    given_to[count], given[count], given_mark[count] = target[k], tuple_, mark[k]
-                    count += 1
-            for k in range(count):
-                tuple_, to = given[k], given_to[k]
-                if given_mark[k] != 0 or to == FINAL:
-                    ref[nodes], marks[nodes], prev[nodes] = event[i], given_mark[k] | 1, tuple_
-                    length[nodes] = length[tuple_] + 1
-                    tuple_ = np.int32(nodes)
-                    nodes += 1
-                if to != FINAL:
-                    now[to] = tuple_
-                else:
-                    found_event[found], found_stream[found], found_head[found] = event[i], s, tuple_
-                    found += 1
-    return base, before, nodes, found
+                    now[_U4(copy >> 16)] = _U4(nodes) if m != 0 else tuple_
+                    found_head[found] = nodes
+                    found += _U(ends)
+                    nodes += _U(m != 0)
+                    continue
+                count = 0
+                program = cell // _U(_WORDS)
+                for k in range(first[program], first[program + _U(1)]):
+                    given_now = np.int32(NONE) if source[k] < 0 else now[source[k]]
+                    if rival[k]:
+                        a_now, b_now = mark[k] != 0, given_mark[count - 1] != 0
+                        if target[k] == FINAL:
+                            a_now = b_now = True
+                        if is_better(given_now, a_now, given[count - 1], b_now, recent, ref, prev, length):
+                            given[count - 1], given_mark[count - 1] = given_now, mark[k]
+                    else:
+                        given_to[count], given[count], given_mark[count] = target[k], given_now, mark[k]
+                        count += 1
+                for k in range(count):
+                    head, to = given[k], given_to[k]
+                    if given_mark[k] != 0 or to == FINAL:
+                        ref[nodes], marks[nodes], prev[nodes] = event[i], given_mark[k] | 1, head
+                        length[nodes] = length[head] + 1
+                        head = np.int32(nodes)
+                        nodes += _U(1)
+                    if to != FINAL:
+                        now[to] = head
+                    else:
+                        found_head[found] = head
+                        found += _U(1)
+        for c in range(states):
+            heads[s, c] = now[c]
+        at[s], last[s] = np.int64(base) // per_state, before
+        for k in range(found_before, found):
+            found_event[k], found_stream[k] = ref[_U4(found_head[k])], s
+        begin = stop
+        if stop == begins[g + 1]:
+            g += 1
+    return g, nodes, found
 
 
-@njit(cache=True, nogil=True)
+@_walking
 def _slid(
-    begun: int, nodes: int, now: Any, found: Any, ref: Any, marks: Any, prev: Any, length: Any, place: Any
+    begun: int,
+    nodes: int,
+    touched: Any,
+    heads: Any,
+    found: Any,
+    ref: Any,
+    marks: Any,
+    prev: Any,
+    length: Any,
+    used: Any,
+    slid: Any,
 ) -> Any:
-    """Forget those of the newest nodes that nothing needs, and close the gaps: the rest stays small, and in cache."""
-    for k in range(nodes - begun):
-        place[k] = NONE
-    for heads in (now, found):
-        for i in range(heads.size):
-            node = heads[i]
-            while node >= begun and place[node - begun] == NONE:
-                place[node - begun] = 0
-                node = prev[node]
-    after = begun
-    for k in range(nodes - begun):
-        if place[k] != NONE:
-            place[k] = after
-            before = prev[begun + k]
-            ref[after], marks[after], length[after] = ref[begun + k], marks[begun + k], length[begun + k]
-            prev[after] = place[before - begun] if before >= begun else before
-            after += 1
-    for heads in (now, found):
-        for i in range(heads.size):
-            if heads[i] >= begun:
-                heads[i] = place[heads[i] - begun]
-    return after
+    """Forget those of the newest nodes that nothing needs, and close the gaps: the rest stays small, and in cache.
+
+    Without branches that depend on the nodes: older ones are all at place 0 of `used` and `slid`.
+    """
+    used[: nodes - begun + 1] = 0
+    for s in touched:
+        for c in range(heads.shape[1]):
+            used[_U(max(heads[s, c] - begun + 1, 0))] = 1
+    for k in range(found.size):
+        used[_U(found[k] - begun + 1)] = 1
+    for k in range(_U(nodes - begun), _U(0), -1):
+        before = prev[_U(begun) + k - _U(1)] - begun + 1
+        used[_U(before) if before > 0 else k] |= used[k]
+    slid[0] = 0
+    after = _U(begun)
+    for node in range(_U(begun), _U(nodes)):
+        k = node - _U(begun) + _U(1)
+        slid[k] = node - after
+        before = prev[node]
+        ref[after], marks[after], length[after] = ref[node], marks[node], length[node]
+        prev[after] = before - slid[_U(max(before - begun + 1, 0))]
+        after += _U(used[k])
+    for s in touched:
+        for c in range(heads.shape[1]):
+            heads[s, c] -= slid[_U(max(heads[s, c] - begun + 1, 0))]
+    for k in range(found.size):
+        found[k] -= slid[_U(found[k] - begun + 1)]
+    return np.int64(after)
 
 
-@compiled(FOUND(*ROWS, *STREAMS, _I4_2, _B2, _I4, _I4, _I4, _I4, types.boolean[::1], *OTHER, *NODES))
-def walk_automaton(
+_PROGRAMS = (_I4, _I4, _I4, _I4, types.boolean[::1])
+
+
+@compiled(FOUND(*ROWS, *STREAMS, _I4_2, _B2, *_PROGRAMS, *OTHER, *NODES, _I8, _I8, _I4))
+def _walked(
     streams: Any,
     begins: Any,
     symbol: Any,
@@ -249,48 +326,56 @@ def walk_automaton(
     marks: Any,
     prev: Any,
     length: Any,
-    nodes: int,
+    nodes: Any,
+    found_event: Any,
+    found_stream: Any,
+    found_head: Any,
 ) -> Any:
-    """Move every stream over its rows by the automaton and its programs; found are events, streams and tuples."""
-    symbols = quiet.shape[1]
-    onward = np.empty(quiet.size, np.int32)
-    for cell in range(quiet.size):
-        q, a = cell // symbols, cell % symbols
-        onward[cell] = QUIET if quiet[q, a] else delta[q, a] * symbols
-    width = heads.shape[1] + 1
+    states = heads.shape[1]
+    width = states + 1
+    moves = _moves(delta, quiet, first, target, source, mark, states)
     given = np.empty(width, np.int32)
     given_mark = np.empty(width, np.int32)
     given_to = np.empty(width, np.int32)
-    place = np.empty(_BLOCK * width, np.int32)
-    found_event = np.empty(_BLOCK, np.int64)
-    found_stream = np.empty(_BLOCK, np.int64)
-    found_head = np.empty(_BLOCK, np.int32)
-    found = 0
-    for g in range(streams.size):
-        s = streams[g]
-        base, before = at[s] * symbols, last[s]
-        now = heads[s]
+    now = np.zeros(states + 2, np.int32)
+    rows = begins[streams.size]
+    used = np.empty(min(rows, _BLOCK) * width + 1, np.uint8)
+    slid = np.empty(used.size, np.int32)
+    found: Any = 0
+    g = 0
+    for begin in range(begins[0], rows, _BLOCK):
+        end = min(begin + _BLOCK, rows)
         # Room for a block of rows is made before it is walked, so that the walk itself meets no growing array.
-        for begin in range(begins[g], begins[g + 1], _BLOCK):
-            end = min(begin + _BLOCK, begins[g + 1])
-            if nodes + (end - begin) * width > ref.size:
-                size = 2 * ref.size + _BLOCK * width
-                ref, marks = larger(ref, nodes, size), larger(marks, nodes, size)
-                prev, length = larger(prev, nodes, size), larger(length, nodes, size)
-            if found + _BLOCK > found_event.size:
-                size = 2 * found_event.size + _BLOCK
-                found_event, found_stream = larger(found_event, found, size), larger(found_stream, found, size)
-                found_head = larger(found_head, found, size)
-            begun, found_before = nodes, found
-            base, before, nodes, found = _over_block(
-                *(begin, end, symbol, position, event, base, before, now, onward),
-                *(first, target, source, mark, rival, other, tail, period, gaps, recent),
-                *(ref, marks, prev, length, nodes, given, given_mark, given_to),
-                *(s, found_event, found_stream, found_head, found),
-            )
-            nodes = _slid(begun, nodes, now, found_head[found_before:found], ref, marks, prev, length, place)
-        at[s], last[s] = base // symbols, before
+        if nodes + (end - begin) * width >= ref.size:
+            size = 2 * ref.size + _BLOCK * width
+            ref, marks = larger(ref, nodes, size), larger(marks, nodes, size)
+            prev, length = larger(prev, nodes, size), larger(length, nodes, size)
+        g_after, nodes_after, found_after = _over_block(
+            *(g, begin, end, streams, begins, symbol, position, event, at, last, heads),
+            *(moves, quiet.shape[1] * _WORDS, first, target, source, mark, rival, other, tail, period, gaps, recent),
+            *(ref, marks, prev, length, _U(nodes), given, given_mark, given_to, now),
+            *(found_event, found_stream, found_head, _U(found)),
+        )
+        begun, nodes = nodes, np.int64(nodes_after)
+        newest = found_head[found : np.int64(found_after)]
+        if newest.size * _DENSE < nodes - begun:
+            touched = streams[g : min(g_after + 1, streams.size)]
+            nodes = _slid(begun, nodes, touched, heads, newest, ref, marks, prev, length, used, slid)
+        g, found = g_after, np.int64(found_after)
     return ref, marks, prev, length, nodes, found_event[:found], found_stream[:found], found_head[:found]
+
+
+def walk_automaton(*arguments: Any) -> Any:
+    """Move every stream over its rows by the automaton and its programs; found are events, streams and tuples."""
+    *before, ref, marks, prev, length, nodes = arguments
+    rows, width = len(before[2]), before[7].shape[1] + 1
+    # NumPy's memory comes in large pages, and is none until it is written; a row has at most one tuple that ends.
+    room = nodes + rows + min(rows, _BLOCK) * width + 1
+    arena = [np.empty(room, array.dtype) for array in (ref, marks, prev, length)]
+    for more, array in zip(arena, (ref, marks, prev, length), strict=True):
+        more[:nodes] = array[:nodes]
+    found = (np.empty(rows + 1, np.int64), np.empty(rows + 1, np.int64), np.empty(rows + 1, np.int32))
+    return _walked(*before, *arena, nodes, *found)
 
 
 @compiled(_I8(_I8, _I8))
