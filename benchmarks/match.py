@@ -112,10 +112,10 @@ def program_of(*matches: str):
 
 def detected(program, path: Path):
     from augury.local.engine import detect
-    from augury.local.kernel import MatchKernel
+    from augury.local.kernel import match_kernel
     from augury.local.sources import read_events
 
-    return detect(program, read_events(str(path)), MatchKernel())
+    return detect(program, read_events(str(path)), match_kernel)
 
 
 def read_and_sort(path: Path, how: str) -> int:

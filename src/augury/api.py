@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from augury.algebra import program as algebra
+from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.analysis.program import analyse
 from augury.automata.advice import advise
@@ -20,8 +21,7 @@ from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
 
 if TYPE_CHECKING:
-    from augury.kernels.match.why import Why
-    from augury.kernels.match.why_not import WhyNot
+    from augury.kernels.told import Why, WhyNot
     from augury.local.engine import Detected, Occurrence
 
 
@@ -86,36 +86,56 @@ class Program(algebra.Program):
         mapping from class names to any of these. What cannot be run raises `CannotRun`, with diagnostics.
         """
         from augury.local.engine import detect
-        from augury.local.kernel import MatchKernel
+        from augury.local.kernel import match_kernel
         from augury.local.sources import tables_of
 
-        return detect(self, tables_of(events), MatchKernel())
+        return detect(self, tables_of(events), match_kernel)
 
     def why(self, occurrence: Occurrence) -> Why:
-        """The occurrence tuple of a complex event, with the part of the expression that each constituent satisfies."""
+        """The constituents of a complex event, each with the part of the expression that it satisfies.
+
+        Of a COMPOSITE also what the clock had to do with it, and which negated operands stayed away, and for how long.
+        """
+        from augury.kernels.composite.why import why as why_composite
         from augury.kernels.match.why import why
 
-        plan = self._match(occurrence.event)
-        assert occurrence.seq is not None, "an occurrence of a MATCH is completed by a version"
-        return why(
-            plan,
-            occurrence.history,
-            occurrence.seq,
-            occurrence.constituents,
-            chronon_us=self.settings.chronon_us,
-        )
+        plan = self._derivation(occurrence.event)
+        history, constituents, chronon_us = occurrence.history, occurrence.constituents, self.settings.chronon_us
+        if isinstance(plan, CompositePlan):
+            return why_composite(
+                plan,
+                history,
+                occurrence.seq,
+                constituents,
+                occurrence.values,
+                occ_time=occurrence.occ_time,
+                det_time=occurrence.det_time,
+                chronon_us=chronon_us,
+            )
+        clock_us = occurrence.det_time
+        return why(plan, history, occurrence.seq, constituents, clock_us=clock_us, chronon_us=chronon_us)
 
-    def why_not(self, name: str, detected: Detected, seq: int) -> WhyNot:
-        """The first part of a MATCH class that failed at the version with this `seq`."""
+    def why_not(self, name: str, detected: Detected, seq: int | None = None, *, at_us: int | None = None) -> WhyNot:
+        """The first part of a MATCH or COMPOSITE class that failed at the version with this `seq`.
+
+        A COMPOSITE may be asked about the clock, at `at_us` microseconds since the epoch, instead of a version.
+        """
+        from augury.kernels.composite.why_not import why_not as why_not_composite
         from augury.kernels.match.why_not import why_not
 
-        plan = self._match(name)
-        return why_not(plan, detected.history_of(name), seq, chronon_us=self.settings.chronon_us)
+        plan, history, chronon_us = self._derivation(name), detected.history_of(name), self.settings.chronon_us
+        if (seq is None) == (at_us is None):
+            raise ValueError("why_not needs the `seq` of a version, or a time of the clock in `at_us`")
+        if isinstance(plan, CompositePlan):
+            return why_not_composite(plan, history, seq, at_us=at_us, chronon_us=chronon_us)
+        if seq is None:
+            raise ValueError(f"{name} is a MATCH class, which the clock does not complete: why_not needs a `seq`")
+        return why_not(plan, history, seq, chronon_us=chronon_us)
 
-    def _match(self, name: str) -> MatchPlan:
+    def _derivation(self, name: str) -> MatchPlan | CompositePlan:
         plan = self.class_plan(name)
-        if plan is None or not isinstance(plan.derivation, MatchPlan):
-            raise KeyError(f"the program has no MATCH class called {name}")
+        if plan is None or not isinstance(plan.derivation, MatchPlan | CompositePlan):
+            raise KeyError(f"the program has no MATCH or COMPOSITE class called {name}")
         return plan.derivation
 
 

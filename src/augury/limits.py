@@ -79,6 +79,12 @@ COMPOSITE_KEPT_MAX: Final = 100_000
 COMPOSITE_LEAVES_MAX: Final = 62
 """Classes as they stand in one COMPOSITE: which of them a version fits is a set of bits."""
 
+COMPOSITE_CHOICES_MAX: Final = 1_000_000
+"""Ways to choose sides of OR and operands of ANY in a RECENT expression: an event may have all looked at."""
+
+COMPOSITE_FILLINGS_MAX: Final = 4_096
+"""Orders in which leaves of a class with other masks may stand in a RECENT expression: each has its own versions."""
+
 CLOCK_EVENTS_MAX: Final = 10_000_000
 """Events of one clock class in one replay: one stray date in the data would have the clock tick for centuries."""
 

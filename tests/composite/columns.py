@@ -95,4 +95,4 @@ def shown(occurrences: Occurrences) -> list[Shown]:
         occurrences.constituents.to_pylist(),
         strict=True,
     )
-    return [(seq or None, occ, det, tuple(v.values()), tuple(of)) for seq, occ, det, v, of in columns]
+    return [(seq if seq > 0 else None, occ, det, tuple(v.values()), tuple(of)) for seq, occ, det, v, of in columns]

@@ -45,9 +45,12 @@ class Wanted:
     negation: bool = True
     bounds: bool = True
     odd_times: bool = True
+    wide: bool = False
+    """Several absences and open repetitions in one gap; windows, repetitions, negations of more; more variables."""
 
 
 EVERYTHING = Wanted()
+WIDE = Wanted(wide=True)
 PLAIN = Wanted(
     attributes=False,
     masks=False,
@@ -165,6 +168,7 @@ class _Maker:
         wanted = self.wanted
         often = {self._sequence: 4, self._and: 3, self._or: 2, self._any: 1, self._repeat: 1, self._closed_repeat: 1}
         often |= {self._negation: 4 * wanted.negation, self._window: 2 * wanted.windows}
+        often |= {self._gap: 3 * wanted.wide}
         often |= {self._timer: 2 * wanted.timers, self._bounds: wanted.bounds * 1, self._scope: 1}
         kinds = [kind for kind, times in often.items() for _ in range(times)]
         return self.random.choice(kinds)(depth - 1)
@@ -174,7 +178,7 @@ class _Maker:
         if name in "AB":
             return Primitive(name)
         mask = self.random.choice((None, None, None, None, *MASKS)) if self.wanted.masks else None
-        is_bound = self.wanted.attributes and self.random.random() < 0.4
+        is_bound = self.wanted.attributes and self.random.random() < (0.7 if self.wanted.wide else 0.4)
         return Primitive(name, (self._binding(), self._binding()) if is_bound else (), mask)
 
     def _binding(self) -> Binding:
@@ -193,12 +197,16 @@ class _Maker:
     def _or(self, depth: int) -> c.Composite:
         return self._node(Op.OR, self.make(depth), self.make(depth))
 
+    def _inner(self, depth: int) -> c.Composite:
+        """An operand of what multiplies its occurrences."""
+        return self.make(min(depth, 1 + (self.wanted.wide and self.random.random() < 0.4)))
+
     def _any(self, depth: int) -> c.Composite:
         operands = tuple(self.make(min(depth, 1)) for _ in range(self.random.choice((2, 3, 3))))
         return c.AnyOf(self.random.randint(1, len(operands)), operands)
 
     def _repeat(self, depth: int) -> c.Composite:
-        return c.Repeat(self.make(min(depth, 1)), self.random.choice((1, 2, 2, 3)), False)
+        return c.Repeat(self._inner(depth), self.random.choice((1, 2, 2, 3)), False)
 
     def _closed_repeat(self, depth: int) -> c.Composite:
         many = c.Repeat(self.make(min(depth, 1)), self.random.choice((0, 0, 1, 2)), True)
@@ -206,7 +214,8 @@ class _Maker:
         return self._node(Op.SEQUENCE, left, self.make(depth))
 
     def _negation(self, depth: int) -> c.Composite:
-        never = self._node(Op.NOT, self.make(min(depth, self.random.choice((0, 0, 1)))))
+        few = self.random.choice((0, 0, 1))
+        never = self._node(Op.NOT, self._inner(depth) if self.wanted.wide else self.make(min(depth, few)))
         kind = self.random.choice(("beside", "before", "leading", "between", "between", "interval"))
         match kind:
             case "beside":
@@ -220,9 +229,23 @@ class _Maker:
             case _:
                 return c.NotBetween(self.leaf(), self.make(depth), self.make(depth))
 
+    def _gap(self, depth: int) -> c.Composite:
+        """A sequence with several absences and open repetitions in one gap, which may lead; with a WHERE in between."""
+        made = self.make(depth) if self.random.random() < 0.7 else None
+        for _ in range(self.random.choice((1, 2, 2, 3))):
+            if self.random.random() < 0.6:
+                one: c.Composite = c.Repeat(self.make(min(depth, 1)), self.random.choice((0, 0, 1, 2)), True)
+            else:
+                one = self._node(Op.NOT, self.make(min(depth, 1)))
+            made = one if made is None else self._node(Op.SEQUENCE, made, one)
+            if self.wanted.where and made is not one and self.random.random() < 0.2:
+                made = c.Scoped(made, None, self.test(made))
+        assert made is not None
+        return self._node(Op.SEQUENCE, made, self.make(depth))
+
     def _window(self, depth: int) -> c.Composite:
         gathered = self.random.random() < 0.4
-        opening, middle, closing = self.make(min(depth, 1)), self.make(min(depth, 1)), self.make(min(depth, 1))
+        opening, middle, closing = self._inner(depth), self._inner(depth), self._inner(depth)
         if self.wanted.timers and self.random.random() < 0.4:
             return c.Periodic(opening, self.random.choice((1, 2, 5)) * SECOND, closing, gathered)
         return c.Aperiodic(opening, middle, closing, gathered)

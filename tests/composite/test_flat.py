@@ -202,3 +202,19 @@ def test_too_many_operands_drop_the_oldest_and_are_counted(context: Context, mon
             state, found = step(detector, state, events, found_class(detector.plan), SECOND, 9 * SECOND)
             assert [one[4] for one in shown(found)] == [(4, 6), (5, 6)][: 1 if context is Context.CHRONICLE else 2]
             assert state.dropped == 3 + (context is Context.CHRONICLE)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("context", Context)
+def test_keys_that_come_once_are_let_go(context: Context, flat: bool) -> None:
+    """Every A has a value of its own, and nothing comes after it: what has expired goes, whoever else comes."""
+    expression = c.Node(Op.SEQUENCE, (Primitive("K", (X, Anything())), Primitive("L", (X, Anything()))))
+    plan = CompositePlan(expression, context, (X,), None, (), None, None, None, ())
+    detector = detector_of(plan, flat)
+    classes = living(CLASSES, {"K": 3 * SECOND})
+    state = initial_state(detector, classes)
+    for first in range(1, 10_000, 500):
+        events = [Event(i, "K", {"k": i, "v": 0}, i * SECOND, i * SECOND) for i in range(first, first + 500)]
+        end = (first + 500) * SECOND
+        state, _ = step(detector, state, batch(events, classes), found_class(plan), SECOND, end)
+    assert len(state.held if isinstance(state, FlatState) else state.graphs) < 4_000

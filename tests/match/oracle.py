@@ -18,20 +18,23 @@ from augury.algebra.program import ClassPlan, Program
 from augury.kernels.batch import WITHDRAW, Batch, Occurrences
 from augury.kernels.columns import arrow_type
 from augury.kernels.columns.spelling import INTEGER_BOUNDS, round_half_up
+from augury.kernels.match.shared import Shared
 from augury.kernels.reference import Event, detect
 
 
-def reference_kernel(program: Program, plan: ClassPlan, history: Batch) -> Occurrences:
+def reference_kernel(program: Program, plan: ClassPlan, history: Batch, shared: Shared) -> Occurrences:
     """All occurrences of a MATCH class."""
     event_class, match = plan.event_class, plan.derivation
     assert isinstance(match, MatchPlan)
     lifespans = {c.name: c.lifespan_us for c in history.classes if c.lifespan_us is not None}
-    found = detect(match, _events(history), lifespans, chronon_us=program.settings.chronon_us, key=event_class.key)
+    found = detect(match, events_of(history), lifespans, chronon_us=program.settings.chronon_us, key=event_class.key)
+    # It knows no timers: what has no `seq` stands before the versions of its time, or after the one that set it.
+    found = sorted(found, key=lambda o: (o.det_time, abs(o.seq), o.seq <= 0))
     columns = {
         a.name: pa.array([_stored(o.values.get(a.name), a.type) for o in found], arrow_type(a.type))
         for a in event_class.attributes
     }
-    return Occurrences(
+    return Occurrences.first(
         event_class,
         np.array([o.seq for o in found], np.int64),
         np.array([o.occ_time for o in found], np.int64),
@@ -41,7 +44,8 @@ def reference_kernel(program: Program, plan: ClassPlan, history: Batch) -> Occur
     )
 
 
-def _events(history: Batch) -> list[Event]:
+def events_of(history: Batch) -> list[Event]:
+    """The history as the references read it."""
     tables = [
         [_column(table.column(i), a.type) for i, a in enumerate(event_class.attributes)]
         for event_class, table in zip(history.classes, history.tables, strict=True)

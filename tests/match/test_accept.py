@@ -839,7 +839,7 @@ def test_complex_events_follow_the_version_that_completed_them() -> None:
     def found(*seqs: int) -> Occurrences:
         times = np.array(seqs) * SECOND
         values = pa.table({"id": pa.array([s * 10 for s in seqs], pa.int32())})
-        return Occurrences(plan.event_class, np.array(seqs), times, times, values, pa.array([[s] for s in seqs]))
+        return Occurrences.first(plan.event_class, np.array(seqs), times, times, values, pa.array([[s] for s in seqs]))
 
     merged = merge(batch, [found(2, 2), found(1, 2)])
     assert merged.seq.tolist() == [1, 1, 2, 2, 2, 2, 3]

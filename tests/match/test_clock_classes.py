@@ -11,8 +11,8 @@ from augury.api import compile
 from augury.history.accept import accept
 from augury.history.raw import RawRows
 from augury.kernels.batch import Batch
-from augury.local.engine import CannotRun, detect
-from augury.local.kernel import match_kernel
+from augury.local.engine import detect
+from augury.local.kernel import CannotRun, match_kernel
 
 CLASSES = """
 CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (1d);

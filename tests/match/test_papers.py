@@ -12,7 +12,7 @@ import augury
 from augury import types as t
 from augury.event import ClassKind
 from augury.local.engine import detect
-from augury.local.kernel import MatchKernel
+from augury.local.kernel import match_kernel
 from augury.local.output import lines
 from augury.local.sources import tables_of
 from tests.match.oracle import reference_kernel
@@ -51,7 +51,7 @@ def test_the_kernel_prints_what_the_reference_does(path: Path) -> None:
     printed = []
     for seed in range(3):
         events = some_events(program, Random(seed))
-        found = [detect(program, tables_of(events), kernel) for kernel in (MatchKernel(), reference_kernel)]
+        found = [detect(program, tables_of(events), kernel) for kernel in (match_kernel, reference_kernel)]
         here, there = (list(lines(f.versions, f.occurrences, program.settings.chronon_us)) for f in found)
         assert here == there
         printed += here

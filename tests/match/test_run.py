@@ -26,8 +26,9 @@ from augury.api import compile
 from augury.cli import app
 from augury.history.raw import Raw
 from augury.kernels.batch import Batch, Occurrences
-from augury.local.engine import CannotRun, Detected, detect, not_carried_out
-from augury.local.kernel import match_kernel
+from augury.kernels.match.shared import Shared
+from augury.local.engine import Detected, detect, not_carried_out
+from augury.local.kernel import CannotRun, match_kernel
 from augury.local.output import changes, json_column, lines
 from augury.local.sources import tables_of
 from tests.match.oracle import reference_kernel
@@ -98,7 +99,7 @@ def at(second: float, event: str, **values: Any) -> dict[str, Any]:
 def test_a_class_sees_all_versions_and_the_complex_events_that_it_reads() -> None:
     seen: dict[str, list[tuple[str, int]]] = {}
 
-    def kernel(program: Program, plan: ClassPlan, history: Batch) -> Occurrences:
+    def kernel(program: Program, plan: ClassPlan, history: Batch, shared: Shared) -> Occurrences:
         """One event at each event of the last class that is read."""
         names = [c.name for c in history.classes]
         events = [(names[code], int(seq)) for code, seq in zip(history.code, history.seq, strict=True)]
@@ -106,7 +107,7 @@ def test_a_class_sees_all_versions_and_the_complex_events_that_it_reads() -> Non
         mine = np.array([i for i, (name, _) in enumerate(events) if name == plan.reads[-1]], np.int64)
         parts = pa.array([[int(history.seq[i])] for i in mine], pa.list_(pa.int64()))
         times = history.occ_time[mine], history.det_time[mine]
-        return Occurrences(plan.event_class, history.seq[mine], *times, pa.table({}), parts)
+        return Occurrences.first(plan.event_class, history.seq[mine], *times, pa.table({}), parts)
 
     program = (
         CLASSES + "CREATE COMPLEX EVENT CLASS Late () ID () AS MATCH Early;\n"
@@ -339,7 +340,7 @@ def test_many_lines_are_made_piece_by_piece_and_all_come() -> None:
     found = detected(program, [at(0, "Order", I=1)])
     seq = np.arange(1, count + 1)
     values = pa.table({"I": pa.array(seq, pa.int32())})
-    many = Occurrences(plan.event_class, seq, seq, seq, values, pa.array([[1]] * count))
+    many = Occurrences.first(plan.event_class, seq, seq, seq, values, pa.array([[1]] * count))
     texts = list(lines(found.versions, [many], SECOND))
     assert [json.loads(text)["I"] for text in texts] == seq.tolist()
 

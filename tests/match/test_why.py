@@ -34,9 +34,10 @@ from augury.event import ClassKind, EventClass
 from augury.kernels.batch import Batch
 from augury.kernels.match import why as module
 from augury.kernels.match.inline import inline
-from augury.kernels.match.why import THE_PLACE, NotAnOccurrence, why
+from augury.kernels.match.why import THE_PLACE, why
 from augury.kernels.match.why_not import why_not
 from augury.kernels.reference import Event, detect, positions
+from augury.kernels.told import NotAnOccurrence
 from augury.types import INT
 from tests.match.columns import CLASSES, batch, event_class
 from tests.match.generate import Wanted, pair, plan
@@ -404,3 +405,22 @@ def test_positions_need_no_plan() -> None:
     answers = [why_not(expression, batch(history), event.seq).took_place for event in history]
     assert answers == [False, True]
     assert positions(expression, history) == (2,)
+
+
+def test_a_place_that_the_clock_completed_has_no_seq() -> None:
+    program = compile(
+        """
+        CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Order (item INT) ID () LIFESPAN (7d);
+        CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Delivery (item INT) ID () LIFESPAN (7d);
+        CREATE COMPLEX EVENT CLASS Late (I INT) ID () AS COMPOSITE Order(I) > !Delivery(I) WITHIN 5s CONTEXT CHRONICLE;
+        CREATE COMPLEX EVENT CLASS Twice (I INT) ID () AS MATCH prior(Late(I), Late(I));
+        """
+    )
+    posted = [("Order", 1, 1), ("Order", 1, 2), ("Order", 2, 2), ("Delivery", 2, 30)]
+    detected = program.detect([{"event": name, "item": item, "occ_time": time} for name, item, time in posted])
+    (twice,) = detected.of("Twice")
+    assert twice.seq is None
+    told = program.why(twice)
+    assert told.seq is None
+    assert told.constituents == [1, 2]
+    assert [(one.seq, one.parts) for one in told.events] == [(0, ("Late(I)",)), (0, ("Late(I)",))]

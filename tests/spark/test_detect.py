@@ -30,22 +30,22 @@ from augury.local.output import lines
 from augury.local.sources import read_events, tables_of
 from augury.spark import session as sessions
 from augury.spark.detect import detect
-from augury.spark.plan import NotOnSpark
 from augury.spark.run import collect, run
 from augury.spark.session import NoSpark, require_java
+from augury.spark.stage import NotOnSpark
 from tests.spark.programs import CLASSES, PROGRAMS, events, program
 
 SECOND = 1_000_000
 
 
-Shown = tuple[list[str], Any, int, int, list[int]]
+Shown = tuple[list[str], Any, int, int, list[tuple[int, int]]]
 
 
 def shown(found: Any, of: Program) -> Shown:
     """All that a run says, of either engine."""
     texts = list(lines(found.versions, found.occurrences, of.settings.chronon_us))
-    errors = [occurrences.errors for occurrences in found.occurrences]
-    return texts, found.rejected, found.absorbed, len(found.versions), errors
+    counted = [(occurrences.errors, occurrences.dropped) for occurrences in found.occurrences]
+    return texts, found.rejected, found.absorbed, len(found.versions), counted
 
 
 def in_process(of: Program, raw: Iterable[Raw], until_us: int | None = None) -> Shown:
@@ -67,6 +67,7 @@ def test_errors_are_counted_and_in_no_data_frame_of_events(spark: SparkSession) 
     assert all(count > 1 for name, count in wanted.items() if name != "Sound")
     with detect(of, spark.createDataFrame(table), partitions=4) as found:
         assert {row.event: row.errors for row in found.errors.collect()} == wanted
+        assert {row.event: row.dropped for row in found.dropped.collect()} == dict.fromkeys(wanted, 0)
         for occurrences in here.occurrences:
             rows = found.of(occurrences.event_class.name).collect()
             assert sorted(row.seq for row in rows) == occurrences.seq.tolist()
@@ -156,6 +157,20 @@ def test_the_result_is_data_frames(spark: SparkSession) -> None:
             found.of("Order")
 
 
+def test_what_a_timer_completed_has_no_seq(spark: SparkSession) -> None:
+    of = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);\n"
+        "CREATE COMPLEX EVENT CLASS Due (X INT) ID () AS COMPOSITE A(X) + 2s CONTEXT CHRONICLE;\n"
+        "CREATE COMPLEX EVENT CLASS Later (X INT) ID () AS MATCH prior(Due(X), A);\n"
+    )
+    table = pa.table({"event": ["A"] * 3, "x": [1, 2, 3], "det_time": [1, 1, 4]})
+    with detect(of, spark.createDataFrame(table)) as found:
+        due = found.of("Due").orderBy("X").collect()
+        assert [(row.seq, row.X, row.constituents) for row in due] == [(None, 1, [1]), (None, 2, [2])]
+        assert [(row.seq, row.X, row.constituents) for row in found.of("Later").collect()] == [(3, 2, [2, 3])]
+        assert {row.seq for row in found.events.collect()} == {None, 3}
+
+
 def test_a_program_without_complex_classes_finds_nothing(spark: SparkSession) -> None:
     of = compile(CLASSES)
     with detect(of, spark.createDataFrame(pa.table({"event": ["Noise"], "det_time": [1]}))) as found:
@@ -165,12 +180,13 @@ def test_a_program_without_complex_classes_finds_nothing(spark: SparkSession) ->
         assert collect(found).occurrences == ()
 
 
-def test_a_run_gives_what_the_run_in_process_gives(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["built", "little"])
+def test_a_run_gives_what_the_run_in_process_gives(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / "events.jsonl"
     texts = [json.dumps(row, default=str) for row in events(seed=12, count=300)]
     texts[5:5] = ["{", '{"event": "Order", "I": "seven", "det_time": 1767225600.0}', "[]"]
     path.write_text("\n".join(texts), "utf-8")
-    of = program("built")
+    of = program(name)
     wanted = in_process(of, read_events(str(path)))
     assert len(wanted[1]) > 3
     assert shown(run(of, str(path), read_events(str(path)), partitions=2), of) == wanted
@@ -258,8 +274,8 @@ from augury.spark.run import collect
 from augury.spark.session import session
 from tests.spark.programs import events, program
 
-spark, of = session("local-cluster[2,1,1024]"), program("failing")
-with detect(of, spark.createDataFrame(pa.Table.from_pylist(events(11, 100))), partitions=2) as detected:
+spark, table = session("local-cluster[2,1,1024]"), pa.Table.from_pylist(events(11, 100))
+with detect(program("little"), spark.createDataFrame(table), partitions=2) as detected:
     found = collect(detected)
 name = spark.sparkContext.applicationId
 spark.stop()
@@ -281,7 +297,7 @@ def test_workers_in_processes_of_their_own_find_the_same() -> None:
         env=environment,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    of = program("failing")
-    found = in_process(of, tables_of(pa.Table.from_pylist(events(11, 100))))
-    assert any(found[-1])
-    assert done.stdout.splitlines() == [*found[0], " ".join(map(str, found[-1]))]
+    texts, *_, counted = in_process(program("little"), tables_of(pa.Table.from_pylist(events(11, 100))))
+    errors = [errors for errors, _ in counted]
+    assert all(errors[:2])
+    assert done.stdout.splitlines() == [*texts, " ".join(map(str, errors))]

@@ -3,46 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from augury import limits
 from augury import types as t
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.event import EventClass, key_of
 from augury.history.raw import Broken, RawRows, RawTable
-from augury.kernels.batch import ASSERT
+from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Occurrences
 from augury.kernels.columns import arrow_type
+from augury.kernels.revision import corrections
 from augury.local.engine import detect
 from augury.local.kernel import match_kernel
 from augury.local.output import lines
 from augury.local.sources import tables_of
-from augury.spark.layout import OCCURRENCE, OCCURRENCE_COLUMNS, VERSION, occurrences_of, spark_type, value_name
-from augury.spark.plan import NotOnSpark, Stage, explain_plan, refused, stages_of
+from augury.spark.layout import (
+    ABSORBED,
+    END,
+    HISTORY_COLUMNS,
+    OCCURRENCE,
+    OCCURRENCE_COLUMNS,
+    VERSION,
+    occurrence_table,
+    occurrences_of,
+    spark_type,
+    value_name,
+)
+from augury.spark.plan import explain_plan, refused, stages_of
+from augury.spark.stage import NotOnSpark, Stage
 from augury.spark.tasks import Accept, Detect, Pack, pack, packed_row, unpack
 from tests.spark.programs import CLASSES, PROGRAMS, events, program
 
 SECOND = 1_000_000
 
 
-def schema_of(event_class: EventClass) -> pa.Schema:
-    kinds = [pa.int64()] * 4 + [pa.list_(pa.int64())]
-    heads = [("what", pa.int8()), *zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
-    values = [(value_name(0, i), arrow_type(a.type)) for i, a in enumerate(event_class.attributes)]
+def schema_of(classes: Sequence[EventClass]) -> pa.Schema:
+    kinds = [pa.int8(), *[pa.int64()] * 4, pa.list_(pa.int64()), pa.int64()]
+    heads = [("what", pa.int8()), ("member", pa.int16()), *zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
+    values = [
+        (value_name(member, i), arrow_type(a.type))
+        for member, event_class in enumerate(classes)
+        for i, a in enumerate(event_class.attributes)
+    ]
     return pa.schema([*heads, *values])
+
+
+def of_member(stage: Stage, member: int, found: pa.Table) -> pa.Table:
+    names = {value_name(member, i): value_name(0, i) for i in range(len(stage.found[member].attributes))}
+    heads = ["what", *OCCURRENCE_COLUMNS]
+    table = found.filter(pc.equal(found["member"], member)).select([*heads, *names])
+    return table.rename_columns([*heads, *names.values()])
 
 
 def as_rows(stage: Stage, code: int, found: pa.Table) -> pa.Table:
     names = {value_name(0, i): value_name(c, i) for c, i in stage.columns if c == code}
-    table = found.filter(pc.equal(found["what"], OCCURRENCE)).select([*OCCURRENCE_COLUMNS, *names])
-    table = table.rename_columns([*OCCURRENCE_COLUMNS, *names.values()])
-    constants = {"code": pa.array([code] * len(table), pa.int16()), "kind": pa.array([ASSERT] * len(table), pa.int8())}
-    for name, column in constants.items():
-        table = table.append_column(name, column)
-    return table
+    table = found.filter(pc.equal(found["what"], OCCURRENCE)).select([*HISTORY_COLUMNS, *names])
+    table = table.rename_columns([*HISTORY_COLUMNS, *names.values()])
+    for name, key in zip(stage.key_names, stage.keys, strict=True):
+        at = [a.name for a in stage.classes[code].attributes].index(dict(key.places)[code])
+        table = table.append_column(name, table[value_name(code, at)].cast(arrow_type(key.type)))
+    return table.append_column("code", pa.array([code] * len(table), pa.int16()))
 
 
 def history(stage: Stage, accepted: pa.Table, found: dict[str, pa.Table]) -> pa.Table:
@@ -65,29 +92,41 @@ def shares(stage: Stage, table: pa.Table, parts: int) -> list[pa.Table]:
     return [table.filter(pc.equal(owners, part)) for part in range(parts)]
 
 
-def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> tuple[list[str], list[int]]:
-    """The lines of a program and the errors of its classes, each keyed class cut into parts by its keys."""
+Shown = tuple[list[str], list[tuple[int, int]]]
+
+
+def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> Shown:
+    """The lines of a program and what is counted of its classes, each keyed stage cut into parts by its keys."""
     stages = stages_of(of)
     packed = [packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))]
-    accepted = pa.Table.from_batches(Accept(of, stages, None)(iter(packed)))
-    accepted = accepted.filter(pc.equal(accepted["what"], VERSION))
+    given = pa.Table.from_batches(Accept(of, stages, None)(iter(packed)))
+    accepted = given.filter(pc.equal(given["what"], VERSION))
+    (end_us,) = given.filter(pc.equal(given["what"], ABSORBED))["det_time"]
     found: dict[str, pa.Table] = {}
     for stage in stages:
-        task, name = Detect(stage, of.settings.chronon_us), key_of(stage.plan.event_class.name)
+        task, table = Detect(stage, of.settings.chronon_us), history(stage, accepted, found)
+        if stage.timed:
+            table = table.append_column(END, pa.repeat(end_us, len(table)))
         batches = [
             batch
-            for share in shares(stage, history(stage, accepted, found), parts if stage.keys else 1)
+            for share in shares(stage, table, parts if stage.keys else 1)
             for batch in task(iter(share.to_batches()))
         ]
-        found[name] = pa.Table.from_batches(batches, schema_of(stage.plan.event_class))
+        made = pa.Table.from_batches(batches, schema_of(stage.found))
+        found |= {key_of(c.name): of_member(stage, member, made) for member, c in enumerate(stage.found)}
     plain = detect(of, tables_of(rows), match_kernel)
     occurrences = [occurrences_of(found[key_of(o.event_class.name)], o.event_class) for o in plain.occurrences]
-    return list(lines(plain.versions, occurrences, of.settings.chronon_us)), [o.errors for o in occurrences]
+    return shown(of, plain.versions, occurrences)
 
 
-def in_process(of: Program, rows: list[dict[str, Any]]) -> tuple[list[str], list[int]]:
+def shown(of: Program, versions: Batch, occurrences: Sequence[Occurrences]) -> Shown:
+    counted = [(found.errors, found.dropped) for found in occurrences]
+    return list(lines(versions, occurrences, of.settings.chronon_us)), counted
+
+
+def in_process(of: Program, rows: list[dict[str, Any]]) -> Shown:
     found = detect(of, tables_of(rows), match_kernel)
-    return list(lines(found.versions, found.occurrences, of.settings.chronon_us)), [o.errors for o in found.occurrences]
+    return shown(of, found.versions, found.occurrences)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -99,12 +138,12 @@ def test_however_keys_are_cut_the_same_is_found(name: str) -> None:
         wanted = in_process(of, rows)
         assert by_hand(of, rows, parts) == wanted
         found |= {line.split(",")[0] for line in wanted[0]}
-    assert len(found) == len(stages_of(of)), "every class finds something"
+    assert len(found) == sum(len(stage.found) for stage in stages_of(of)), "every class finds something"
 
 
 def test_errors_are_there_to_be_counted() -> None:
     """The law above says something of errors: the classes that can have some do, and the one that cannot has none."""
-    _, errors = in_process(program("failing"), events(13, 300))
+    errors = [errors for errors, _ in in_process(program("failing"), events(13, 300))[1]]
     assert errors[-1] == 0
     assert all(count > 1 for count in errors[:-1])
 
@@ -124,6 +163,15 @@ def test_a_cut_that_tears_a_key_apart_is_noticed() -> None:
 
 def accepted_batches(rows: list[dict[str, Any]]) -> Any:
     return iter([packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))])
+
+
+def test_kinds_and_revisions_are_the_same_after_a_journey() -> None:
+    found = next(o for o in detect(program("keyed"), tables_of(events(1, 150)), match_kernel).occurrences if len(o) > 3)
+    corrected = replace(corrections(found, found.at(np.arange(2, len(found)))), errors=3)
+    assert corrected.kind.tolist() == [WITHDRAW] * 2
+    again = occurrences_of(occurrence_table([corrected]), found.event_class)
+    assert (str(again.kind.dtype), str(again.revision.dtype)) == ("uint8", "int64")
+    assert (again.kind.tolist(), again.revision.tolist(), again.errors) == ([WITHDRAW] * 2, [1, 1], 3)
 
 
 def test_raw_events_are_the_same_after_a_journey() -> None:
@@ -179,6 +227,58 @@ def test_what_cannot_be_cut_runs_in_one_partition(statement: str, reason: str) -
     assert (stage.keys, stage.reason) == ((), reason)
 
 
+def composite_of(statement: str, before: str = "") -> Stage:
+    text = f"{CLASSES}{before}CREATE COMPLEX EVENT CLASS C (I INT) ID () AS COMPOSITE {statement};"
+    return stages_of(compile(text))[-1]
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("Order > Perform", "no variable joins its events, and there is no PARTITION BY"),
+        ("Order(I, _)[Q > PREV(Q)] > Perform(I, _)", "PREV looks at events of other values"),
+        ("Order(I, _) > Noise > Perform(I, _)", "not every event that it reads names one value of `I`"),
+        ("Order(I, _) > !Noise > Perform(I, _)", "not every event that it reads names one value of `I`"),
+        ("Order(I, X) > Order(X, I)", "not every event that it reads names one value of `I`, `X`"),
+    ],
+)
+def test_a_composite_that_cannot_be_cut_runs_in_one_partition(statement: str, reason: str) -> None:
+    stage = composite_of(statement)
+    assert (stage.keys, stage.reason) == ((), reason)
+
+
+@pytest.mark.parametrize(
+    ("statement", "keys"),
+    [
+        ("Order(I, _) > Perform(I, _)", ["I"]),
+        ("Order(I, _) > !Perform(I, _) WITHIN 3s", ["I"]),
+        ("Shift > Badge PARTITION BY sym", ["sym"]),
+        # What every event names is enough.
+        ("(Shift(I, sym, _, _, _) > Badge(I, _)) & Badge(I, sym) CONTEXT CHRONICLE", ["I"]),
+        ("Shift(I, sym, _, _, _) > Badge(I, sym)", ["I", "sym"]),
+        ("Order(I, I) > Order(I, _)", ["I"]),
+    ],
+)
+def test_a_composite_is_cut_by_what_every_event_names(statement: str, keys: list[str]) -> None:
+    assert [key.name for key in composite_of(statement).keys] == keys
+
+
+def test_keys_of_complex_events_are_not_rounded_by_spark() -> None:
+    before = "CREATE COMPLEX EVENT CLASS D (I INT, w {}) ID () AS COMPOSITE Order(I, _) + 1s;\n"
+    double = composite_of("D(_, w) > Price(_, _, w)", before.format("DOUBLE"))
+    assert [key.name for key in double.keys] == ["w"]
+    rounded = composite_of("D(_, w) > Price(_, _, w)", before.format("NUMERIC(10, 2)"))
+    assert (rounded.keys, rounded.reason) == ((), "`D.w` is compared with DOUBLEs and is none")
+
+
+def test_what_is_let_go_is_counted_in_every_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "COMPOSITE_KEPT_MAX", 2)
+    of, rows = program("composite"), events(5, 200)
+    found = by_hand(of, rows, 3)
+    assert found == in_process(of, rows)
+    assert sum(dropped > 0 for _, dropped in found[1]) > 2
+
+
 def test_keys_are_of_one_type_in_all_classes() -> None:
     (key,) = stage_of("prior(Order(I, _), Perform(I, _))").keys
     assert (key.name, key.type, key.places) == ("I", t.BIGINT, ((0, "I"), (1, "I")))
@@ -189,7 +289,10 @@ def test_keys_are_of_one_type_in_all_classes() -> None:
 @pytest.mark.parametrize(
     ("statement", "what"),
     [
-        ("CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE Order > Perform;", "COMPOSITE"),
+        (
+            "CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE Order > Perform ORDER BY OCCURRENCE;",
+            "ORDER BY OCCURRENCE",
+        ),
         ("CREATE COMPLEX EVENT CLASS C (I INT) ID (I) AS SELECT I FROM Order OCCURRING AT occTime;", "SELECT"),
         ("CREATE COMPLEX EVENT CLASS C () ID () AS MATCH Order ORDER BY OCCURRENCE;", "ORDER BY OCCURRENCE"),
     ],

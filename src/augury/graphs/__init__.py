@@ -3,7 +3,7 @@
 In: a plan of the algebra. Out: numbered nodes as plain data, that print. It knows no event, no batch and no context.
 """
 
-from augury.graphs.build import NotYet, graph_of
+from augury.graphs.build import NotYet, graph_of, written_of
 from augury.graphs.graph import Graph
 
-__all__ = ["Graph", "NotYet", "graph_of"]
+__all__ = ["Graph", "NotYet", "graph_of", "written_of"]

@@ -22,9 +22,28 @@ class NotYet(NotImplementedError):
 
 def graph_of(plan: c.CompositePlan) -> g.Graph:
     """The graph of a plan."""
+    builder = _built(plan)
+    return g.Graph(tuple(builder.nodes), frozenset(builder.free), plan.keys)
+
+
+def written_of(plan: c.CompositePlan) -> tuple[c.Composite, ...]:
+    """For each node of the graph of a plan what was written for it."""
+    builder = _built(plan)
+    written = builder.written
+    for number in range(len(builder.nodes) - 1, -1, -1):
+        node = builder.nodes[number]
+        if isinstance(node, g.LeafNode):
+            written[number] = node.primitive
+        # What only helps another node is told as that.
+        for operand in g.operands_of(node):
+            written.setdefault(operand, written[number])
+    return tuple(written[number] for number in range(len(builder.nodes)))
+
+
+def _built(plan: c.CompositePlan) -> _Builder:
     builder = _Builder(frozenset(v.name for v in plan.keys))
     builder.node(plan.expression, _Inside(plan.within_us, () if plan.where is None else (plan.where,)))
-    return g.Graph(tuple(builder.nodes), frozenset(builder.free), plan.keys)
+    return builder
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +66,7 @@ class _Builder:
     nodes: list[g.GraphNode] = field(default_factory=list)
     free: set[int] = field(default_factory=set)
     leaves: list[Primitive] = field(default_factory=list)
+    written: dict[int, c.Composite] = field(default_factory=dict)
 
     def add(self, node: g.GraphNode, inside: _Inside) -> int:
         self.nodes.append(node)
@@ -56,6 +76,11 @@ class _Builder:
 
     def node(self, expression: c.Composite, inside: _Inside) -> int:
         """Append the nodes of an expression; the number of the last, which is the whole."""
+        number = self._node(expression, inside)
+        self.written.setdefault(number, expression)
+        return number
+
+    def _node(self, expression: c.Composite, inside: _Inside) -> int:
         match expression:
             case Primitive():
                 return self._filtered(self._leaf(expression, inside), inside)
@@ -72,13 +97,10 @@ class _Builder:
             case c.Repeat(operand=operand, count=count):
                 first = len(self.leaves)
                 of = self.node(operand, inside.inner)
-                if self._shared_within(inside, first):
-                    raise NotYet("a repetition of what has a variable bound inside a negation")
                 return self.add(g.RepeatNode(of, count, self._scope(inside, first)), inside)
             case c.Aperiodic(opening=opening, middle=middle, closing=closing, gathered=gathered):
                 first = len(self.leaves)
                 begin, between, end = (self.node(one, inside.inner) for one in (opening, middle, closing))
-                self._no_shared(inside, first, "a window")
                 scope = self._scope(inside, first)
                 return self.add(g.AperiodicNode(begin, between, end, gathered, scope), inside)
             case c.Scoped(operand=operand, within_us=within, where=where):
@@ -97,15 +119,15 @@ class _Builder:
             case c.Plus(operand=operand, delay_us=delay):
                 return self.add(g.PlusNode(self.node(operand, inside), delay), inside)
             case c.AbsentFor(opening=opening, absent=absent, within_us=delay):
+                first = len(self.leaves)
                 of = self.node(opening, inside)
                 # How long it must not come is said already: no WITHIN around it cuts it short.
-                return self.add(
-                    g.AbsentForNode(of, self._absent(absent, replace(inside, within_us=None)), delay), inside
-                )
+                never = self._absent(absent, replace(inside, within_us=None))
+                scope = replace(self._scope(inside, first), within_us=None)
+                return self.add(g.AbsentForNode(of, never, delay, scope), inside)
             case c.Periodic(opening=opening, period_us=period, closing=closing, gathered=gathered):
                 first = len(self.leaves)
                 parts = self.node(opening, inside), self.node(closing, inside)
-                self._no_shared(inside, first, "a window")
                 return self.add(g.PeriodicNode(*parts, period, gathered, self._scope(inside, first)), inside)
             case _:
                 raise AssertionError(f"no timed expression: {expression}")
@@ -118,7 +140,7 @@ class _Builder:
         return self.add(g.FilterNode(node, g.Scope(None, inside.wheres)), inside) if inside.wheres else node
 
     def _scope(self, inside: _Inside, first_leaf: int) -> g.Scope:
-        """The scope of a node whose leaves are those from one on."""
+        """The scope of a node whose leaves are those from one on; several versions may stand at one leaf."""
         equal = []
         for name in inside.equal:
             group = tuple(
@@ -127,20 +149,9 @@ class _Builder:
                 for at, binding in enumerate(self.leaves[leaf].bindings)
                 if isinstance(binding, Variable) and binding.name == name
             )
-            if len(group) > 1:
+            if group:
                 equal.append(group)
         return g.Scope(inside.within_us, inside.wheres, tuple(equal))
-
-    def _shared_within(self, inside: _Inside, first_leaf: int) -> bool:
-        return any(
-            isinstance(binding, Variable) and binding.name in inside.equal
-            for leaf in self.leaves[first_leaf:]
-            for binding in leaf.bindings
-        )
-
-    def _no_shared(self, inside: _Inside, first_leaf: int, where: str) -> None:
-        if self._shared_within(inside, first_leaf):
-            raise NotYet(f"{where} with a variable that is bound inside a negation")
 
     def _absent(self, expression: c.Composite, inside: _Inside) -> int:
         """What must not be: it finds everything, and binds the variables that stand nowhere else."""
@@ -160,47 +171,46 @@ class _Builder:
         return self.add(g.JoinNode(slots, needed, False, (), (), self._scope(inside, first)), inside)
 
     def _and(self, operands: tuple[c.Composite, ...], inside: _Inside) -> int:
-        positive = [one for one in operands if not is_absence(one)]
+        positive = [one for one in operands if not _is_absence(one)]
         if len(positive) == len(operands):
             return self._join(operands, len(operands), inside)
         if len(positive) != 1:
             raise NotYet("an absence with nothing positive beside it")
         first = len(self.leaves)
-        parts: dict[int, int] = {}
+        parts: list[int] = []
         absent: list[int] = []
         # Leaves are numbered as they are written, on whichever side the absence stands.
-        for i, one in enumerate(operands):
-            if is_absence(one):
-                absent += [self._absent(each, inside) for each in absences(one)]
+        for one in operands:
+            if isinstance(one, c.Node) and _is_absence(one):
+                absent.append(self._absent(one.operands[0], inside))
             else:
-                parts[i] = self.node(one, inside.inner)
-        return self._guarded(next(iter(parts.values())), absent, False, inside, first)
+                parts.append(self.node(one, inside.inner))
+        return self._guarded(parts[0], absent, False, inside, first)
 
     def _guarded(self, operand: int, absent: list[int], before: bool, inside: _Inside, first: int) -> int:
         for i, one in enumerate(absent):
             scoped = inside if i == len(absent) - 1 else inside.inner
-            self._no_shared_positive(inside, first)
-            operand = self.add(g.GuardNode(operand, one, before, self._scope(scoped, len(self.leaves))), inside)
+            operand = self.add(g.GuardNode(operand, one, before, self._scope(scoped, first)), inside)
         return operand
-
-    def _no_shared_positive(self, inside: _Inside, first: int) -> None:
-        if inside.equal:
-            self._no_shared(inside, first, "an absence below another")
 
     # ---- > ----------------------------------------------------------------------------------------
 
     def _chain(self, expression: c.Composite, inside: _Inside) -> int:
         """Joins from left to right; what stands between two positive parts belongs to their join."""
-        items = chain_of(expression)
-        if is_absence(items[-1]) or is_open(items[-1]):
+        items, wheres = chain_of(expression)
+        inside = replace(inside, wheres=(*inside.wheres, *wheres))
+        positive = [i for i, one in enumerate(items) if not ends_open(one)]
+        if not positive or positive[-1] != len(items) - 1:
             raise NotYet("a sequence whose end nothing closes")
-        positive = [i for i, one in enumerate(items) if not is_absence(one) and not is_open(one)]
         first = len(self.leaves)
         found: int | None = None
         before = -1
         for i in positive:
             scoped = inside if i == positive[-1] else inside.inner
             found = self._link(found, items[before + 1 : i], items[i], scoped, first, len(positive) == 1)
+            if 0 < i < len(items) - 1:
+                span = items[0].span.to(items[i].span)
+                self.written.setdefault(found, c.Node(Op.SEQUENCE, tuple(items[: i + 1]), span))
             before = i
         assert found is not None
         return found
@@ -214,71 +224,48 @@ class _Builder:
             if isinstance(one, c.Repeat):
                 middles.append(g.Middle(self.node(one.operand, inside.inner), one.count))
             else:
-                absent += [self._absent(each, inside) for each in absences(one)]
-        if len(middles) > 1:
-            raise NotYet("two open repetitions side by side")
-        leads = left is None and not absent and not middles
+                assert isinstance(one, c.Node), "between stand absences and open repetitions"
+                absent.append(self._absent(one.operands[0], inside))
+        leads = left is None and not gap
         # The first of a chain is an operand like any other; alone it has what stands around the chain.
         end = self.node(right, inside if leads and alone else inside.inner)
-        if left is not None:
-            if middles and inside.equal:
-                self._no_shared(inside, first, "an open repetition")
-            scope = self._scope(inside, first)
-            return self.add(g.JoinNode((left, end), 2, True, tuple(absent), tuple(middles), scope), inside)
-        if middles:
-            self._no_shared_positive(inside, first)
-            scope = self._scope(inside.inner if absent else inside, first)
-            end = self.add(g.JoinNode((end,), 1, True, (), tuple(middles), scope), inside)
-        return self._guarded(end, absent, True, inside, first) if absent else end
+        if leads:
+            return end
+        if left is None and not middles:
+            return self._guarded(end, absent, True, inside, first)
+        slots = (end,) if left is None else (left, end)
+        scope = self._scope(inside, first)
+        return self.add(g.JoinNode(slots, len(slots), True, tuple(absent), tuple(middles), scope), inside)
 
 
-def chain_of(expression: c.Composite) -> list[c.Composite]:
-    """The parts of a sequence, from left to right; parentheses to the right stay, unless they end open."""
+def chain_of(expression: c.Composite) -> tuple[list[c.Composite], tuple[Scalar, ...]]:
+    """The parts of a sequence, from left to right, and the WHERE inside it; parentheses stay, unless they end open."""
     match expression:
-        case c.Node(operator=Op.SEQUENCE, operands=(left, right)):
-            after = chain_of(right) if _is_chain(right) else [right]
-            ends_open = is_absence(after[-1]) or is_open(after[-1])
-            return [*chain_of(left), *(after if ends_open else [right])]
+        case c.Node(operator=Op.SEQUENCE, operands=operands):
+            parts = [chain_of(one) if ends_open(one) else ([one], ()) for one in operands]
+            return [item for items, _ in parts for item in items], tuple(w for _, wheres in parts for w in wheres)
         case c.NotBetween(absent=absent, opening=opening, closing=closing):
             # Written before its opening, but between the two.
-            return [opening, c.Node(Op.NOT, (absent,)), closing]
-        case c.Scoped(operand=operand, within_us=None, where=None) if _is_chain(operand):
-            inner = chain_of(operand)
-            return inner if is_absence(inner[-1]) or is_open(inner[-1]) else [expression]
+            return [opening, c.Node(Op.NOT, (absent,)), closing], ()
+        case c.Scoped(operand=operand, where=where):
+            items, wheres = chain_of(operand)
+            return items, wheres if where is None else (*wheres, where)
         case _:
-            return [expression]
+            return [expression], ()
 
 
-def _is_chain(expression: c.Composite) -> bool:
-    return isinstance(expression, c.Node) and expression.operator is Op.SEQUENCE
-
-
-def is_open(expression: c.Composite) -> bool:
-    """Whether it is a repetition that what follows closes."""
-    return isinstance(expression, c.Repeat) and expression.open
-
-
-def is_absence(expression: c.Composite) -> bool:
-    """Whether it says only what is not there."""
+def ends_open(expression: c.Composite) -> bool:
+    """Whether something has to follow before it can take place: it ends with an absence, or with an open repetition."""
     match expression:
-        case c.Node(operator=Op.NOT):
+        case c.Node(operator=Op.NOT) | c.Repeat(open=True):
             return True
-        case c.Node(operator=Op.AND | Op.SEQUENCE, operands=operands):
-            return all(map(is_absence, operands))
-        case c.Scoped(operand=operand):
-            return is_absence(operand)
+        case c.Node(operator=Op.SEQUENCE, operands=(_, right)):
+            return ends_open(right)
+        case c.Scoped(operand=operand, within_us=None):
+            return ends_open(operand)
         case _:
             return False
 
 
-def absences(expression: c.Composite) -> list[c.Composite]:
-    """The expressions of which each is absent."""
-    match expression:
-        case c.Node(operator=Op.NOT, operands=(operand,)):
-            return [operand]
-        case c.Node(operands=operands):
-            return [each for one in operands for each in absences(one)]
-        case c.Scoped(operand=operand, within_us=None, where=None):
-            return absences(operand)
-        case _:
-            raise NotYet("an absence with a WITHIN or WHERE of its own")
+def _is_absence(expression: c.Composite) -> bool:
+    return isinstance(expression, c.Node) and expression.operator is Op.NOT

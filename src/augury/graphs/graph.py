@@ -53,7 +53,10 @@ class Middle:
 
 @dataclass(frozen=True, slots=True)
 class JoinNode:
-    """One occurrence of `needed` of the slots; `ordered`: one after the other, with no absence between."""
+    """One occurrence of `needed` of the slots; `ordered`: one after the other, with no absence between.
+
+    An ordered one with one slot leads: its absences and middles come before it.
+    """
 
     slots: tuple[int, ...]
     needed: int
@@ -114,6 +117,7 @@ class AbsentForNode:
     operand: int
     absent: int
     delay_us: int
+    scope: Scope = Scope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +278,8 @@ def shown(node: GraphNode) -> str:
             return f"{operand}{_scope(scope)}"
         case PlusNode(operand=operand, delay_us=delay):
             return f"{operand} + {show_duration(delay)}"
-        case AbsentForNode(operand=operand, absent=absent, delay_us=delay):
-            return f"{operand} + {show_duration(delay)} if no {absent} between"
+        case AbsentForNode(operand=operand, absent=absent, delay_us=delay, scope=scope):
+            return f"{operand} + {show_duration(delay)} if no {absent} between{_scope(scope)}"
         case AperiodicNode(opening=opening, middle=middle, closing=closing, gathered=gathered, scope=scope):
             star = "all" if gathered else "each"
             return f"{star} {middle} from {opening} to {closing}{_scope(scope)}"
@@ -289,8 +293,9 @@ def shown(node: GraphNode) -> str:
 def _shown_join(node: JoinNode) -> str:
     parts = " then ".join(map(str, node.slots)) if node.ordered else _list(node.slots)
     few = f"{node.needed} of " if node.needed < len(node.slots) else ""
-    middles = "".join(f", with all {m.node} between{f' (at least {m.count})' if m.count else ''}" for m in node.middles)
-    absent = "".join(f", no {a} between" for a in node.absences)
+    where = "before" if len(node.slots) == 1 else "between"
+    middles = "".join(f", with all {m.node} {where}{f' (at least {m.count})' if m.count else ''}" for m in node.middles)
+    absent = "".join(f", no {a} {where}" for a in node.absences)
     return f"join {few}{parts}{middles}{absent}{_scope(node.scope)}"
 
 

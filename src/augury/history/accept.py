@@ -58,6 +58,11 @@ def accept(program: Program, events: Iterable[Raw], *, until_us: int | None = No
     return _numbered(classes, judgements, some, came)
 
 
+def end_of(versions: Batch, chronon_us: int) -> int:
+    """How far the clock of a replay goes: the tick after the last version."""
+    return (int(versions.det_time[-1]) // chronon_us + 1) * chronon_us if len(versions) else 0
+
+
 def _posted(program: Program, classes: Sequence[EventClass], came: _Came, until_us: int | None) -> Iterator[Some]:
     """The events of clock classes: from the chronon of the first version up to the end of the last one's."""
     times = [part.det_time for some in came.some for part in some.parts.values() if len(part)]

@@ -2,7 +2,8 @@
 
 In: the batch of subscribed versions, and occurrences of complex classes in order of declaration. Out: a batch with the
 complex events right after the version that completed them, in order of declaration, key and constituents, which
-is the order that each `Occurrences` has.
+is the order that each `Occurrences` has; what a timer completed stands before the versions of its det_time, or after
+the one that set it.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from augury.kernels.batch import ASSERT, Batch, Occurrences
+from augury.kernels.batch import Batch, Occurrences
+from augury.kernels.order import places, without_seq
 
 
 def merge(versions: Batch, complex_events: Sequence[Occurrences]) -> Batch:
-    """The history of a class that reads these complex classes."""
+    """The history of a class that reads these complex classes, given as they stand now."""
     if not complex_events:
         return versions
     sizes = [len(found) for found in complex_events]
     seq = np.concatenate([versions.seq, *(found.seq for found in complex_events)])
-    # Stable, so that what has one seq stays in the order in which it is joined here.
-    order = np.argsort(seq, kind="stable")
+    det_time = np.concatenate([versions.det_time, *(found.det_time for found in complex_events)])
+    # Stable, so that what has one place stays in the order in which it is joined here.
+    order = np.argsort(places(seq, det_time) if without_seq(seq).any() else seq, kind="stable")
 
     def ordered(first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
         joined: npt.NDArray[Any] = np.concatenate([first, *others])[order]
@@ -36,8 +39,8 @@ def merge(versions: Batch, complex_events: Sequence[Occurrences]) -> Batch:
         ordered(versions.row, [np.arange(size) for size in sizes]),
         seq[order],
         ordered(versions.occ_time, [found.occ_time for found in complex_events]),
-        ordered(versions.det_time, [found.det_time for found in complex_events]),
-        ordered(versions.kind, [np.full(size, ASSERT, np.uint8) for size in sizes]),
+        det_time[order],
+        ordered(versions.kind, [found.kind for found in complex_events]),
         (*versions.tables, *(found.values for found in complex_events)),
         (*versions.constituents, *(found.constituents for found in complex_events)),
     )

@@ -6,7 +6,7 @@ In and out of every kernel; it knows no operator, no file and no clock.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,10 @@ from augury.event import EventClass
 ASSERT: Final = 0
 WITHDRAW: Final = 1
 NO_SEQ: Final = 0
-"""The `seq` of an occurrence that a timer completed, not a version."""
+"""The `seq` of an event that a timer completed, not a version, and that stands before all versions of its det_time.
+
+One whose timer was due when it was set stands right after the version that set it: its `seq` is minus that version's.
+So is that of what such an event completes. `kernels.order` makes an order of this."""
 
 Integers = npt.NDArray[np.int64]
 
@@ -26,6 +29,8 @@ Integers = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Versions in the order of the history: by `seq`, and complex events right after the version that completed them.
+
+    Those that a timer completed (`seq` ≤ 0) stand where NO_SEQ says.
 
     `code` is the index into `classes`, `row` that into the table of the class, whose columns are named and typed as
     the attributes are declared and stored as `kernels.columns.arrow_type` says. Times are microseconds since the
@@ -58,6 +63,8 @@ class Batch:
 class Occurrences:
     """The events of one complex class, by `seq`, key and constituents; a row each in all columns.
 
+    `kind` says whether a row states an occurrence or takes it back, `revision` how often what was said of it has been
+    corrected: 0 is as it was said first. Kernels say everything for the first time; `kernels.revision` corrects it.
     `values` has a column per attribute of the class, as a Batch has; `constituents` are ascending lists of the `seq`
     of subscribed versions. `errors` is how often a mask, WHERE or RETURN was NULL because of an error, `dropped` how
     many events were let go because too many waited for others.
@@ -67,14 +74,45 @@ class Occurrences:
     seq: Integers
     occ_time: Integers
     det_time: Integers
+    kind: npt.NDArray[np.uint8]
+    revision: Integers
     values: pa.Table
     constituents: pa.Array
     errors: int = 0
     dropped: int = 0
 
+    @classmethod
+    def first(
+        cls,
+        event_class: EventClass,
+        seq: Integers,
+        occ_time: Integers,
+        det_time: Integers,
+        values: pa.Table,
+        constituents: pa.Array,
+        errors: int = 0,
+    ) -> Occurrences:
+        """Occurrences as they are said first: all of them asserted, none corrected."""
+        kind, revision = np.full(len(seq), ASSERT, np.uint8), np.zeros(len(seq), np.int64)
+        return cls(event_class, seq, occ_time, det_time, kind, revision, values, constituents, errors)
+
     def __len__(self) -> int:
         """How many there are."""
         return len(self.seq)
+
+    def at(self, places: Integers) -> Occurrences:
+        """The rows at these places, in this order; what is counted stays as it is."""
+        rows = pa.array(places)
+        return replace(
+            self,
+            seq=self.seq[places],
+            occ_time=self.occ_time[places],
+            det_time=self.det_time[places],
+            kind=self.kind[places],
+            revision=self.revision[places],
+            values=self.values.take(rows) if self.values.num_columns else self.values,
+            constituents=self.constituents.take(rows),
+        )
 
 
 def joined(parts: Sequence[Occurrences]) -> Occurrences:
@@ -86,7 +124,10 @@ def joined(parts: Sequence[Occurrences]) -> Occurrences:
         np.concatenate([part.seq for part in parts]),
         np.concatenate([part.occ_time for part in parts]),
         np.concatenate([part.det_time for part in parts]),
+        np.concatenate([part.kind for part in parts]),
+        np.concatenate([part.revision for part in parts]),
         pa.concat_tables([part.values for part in parts]),
         pa.concat_arrays([part.constituents for part in parts]),
         sum(part.errors for part in parts),
+        sum(part.dropped for part in parts),
     )

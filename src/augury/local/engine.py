@@ -2,7 +2,8 @@
 
 In: a checked program, raw events, and a kernel that runs one MATCH class over its history. Out: the occurrences of
 every complex class in order of declaration, and what was refused. What it cannot run yet it refuses before it reads
-an event, with diagnostics.
+an event, with diagnostics. Classes that read the same history share what it takes to read it, and COMPOSITE classes
+of equal expressions one run.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import SelectPlan
 from augury.diagnostics import Diagnostic, Findings, Mark
-from augury.event import key_of
-from augury.history.accept import accept
+from augury.event import ClassKind, key_of
+from augury.history.accept import accept, end_of
 from augury.history.merge import merge
 from augury.history.raw import Raw, Rejected
 from augury.history.schedule import TooManyDue
 from augury.kernels.batch import NO_SEQ, Batch, Occurrences
-from augury.local.composite import CannotDetect, composite_occurrences, has_timers
+from augury.kernels.composite.sharing import runs_of
+from augury.kernels.match.shared import Shared
+from augury.kernels.order import without_seq
+from augury.local.kernel import CannotRun, composite_kernel
 
-Kernel = Callable[[Program, ClassPlan, Batch], Occurrences]
-"""Runs one MATCH class over the history that it sees."""
+Kernel = Callable[[Program, ClassPlan, Batch, Shared], Occurrences]
+"""Runs one MATCH class over the history that it sees, with what all that see it share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Detected:
         rows = found.values.to_pylist() if found.values.num_columns else [{}] * len(found)
         lists = found.constituents.to_pylist()
         history = self.history_of(name)
-        seqs = (None if seq == NO_SEQ else seq for seq in found.seq.tolist())
+        seqs = (seq if seq > NO_SEQ else None for seq in found.seq.tolist())
         columns = (seqs, found.occ_time.tolist(), found.det_time.tolist(), rows, lists)
         for seq, occ_time, det_time, values, constituents in zip(*columns, strict=True):
             yield Occurrence(
@@ -74,10 +78,13 @@ class Detected:
             )
 
     def table(self, name: str) -> pa.Table:
-        """The events of one complex class as an Arrow table: seq, occ_time, det_time, constituents, attributes."""
+        """The events of one complex class as an Arrow table: seq, occ_time, det_time, constituents, attributes.
+
+        Those that a timer completed have no seq.
+        """
         found = self._class(name)
         times = {n: pa.array(v).view(pa.timestamp("us", "UTC")) for n, v in _times(found)}
-        columns = {"seq": pa.array(found.seq), **times, "constituents": found.constituents}
+        columns = {"seq": pa.array(found.seq, mask=without_seq(found.seq)), **times, "constituents": found.constituents}
         return pa.table({**columns, **{n: found.values.column(n) for n in found.values.column_names}})
 
     def history_of(self, name: str) -> Batch:
@@ -95,15 +102,6 @@ def _times(found: Occurrences) -> list[tuple[str, Any]]:
     return [("occ_time", found.occ_time), ("det_time", found.det_time)]
 
 
-class CannotRun(ValueError):
-    """A program with something that no engine runs yet; `diagnostics` says what and where."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        """Keep the diagnostics."""
-        super().__init__("; ".join(diagnostic.message for diagnostic in diagnostics))
-        self.diagnostics = diagnostics
-
-
 def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us: int | None = None) -> Detected:
     """Run a whole program over events; versions with det_time ≥ `until_us` are not read."""
     if refused := cannot_run(program):
@@ -114,50 +112,52 @@ def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us:
         clock = next(p.event_class for p in program.classes if f"`{p.event_class.name}`" in str(error))
         helps = ("look for a det_time far from all others, or let the class tick less often",)
         raise CannotRun((Diagnostic("E405", str(error), Mark(clock.span, "ticks too often"), helps=helps),)) from None
-    found: dict[str, Occurrences] = {}
-    histories: dict[str, Batch] = {}
-    end_us = end_of(program, accepted.batch) if until_us is None else until_us
-    for layer in program.strata:
-        for name in layer:
-            plan = program.class_plan(name)
-            assert plan is not None, "strata name classes of the program"
-            if not isinstance(plan.derivation, MatchPlan | CompositePlan):
-                continue
-            history = histories[key_of(name)] = history_of(program, plan, accepted.batch, found)
-            if isinstance(plan.derivation, MatchPlan):
-                found[key_of(name)] = kernel(program, plan, history)
-            else:
-                found[key_of(name)] = _composite(program, plan, history, end_us)
+    end_us = end_of(accepted.batch, program.settings.chronon_us) if until_us is None else until_us
+    found, histories = _derived(program, accepted.batch, kernel, end_us)
     declared = (key_of(plan.event_class.name) for plan in program.classes)
     occurrences = tuple(found[name] for name in declared if name in found)
     return Detected(occurrences, accepted.rejected, accepted.batch, accepted.absorbed, histories)
 
 
-def end_of(program: Program, versions: Batch) -> int:
-    """The tick after the last version."""
-    chronon_us = program.settings.chronon_us
-    return (int(versions.det_time[-1]) // chronon_us + 1) * chronon_us if len(versions) else 0
+def _derived(
+    program: Program, versions: Batch, kernel: Kernel, end_us: int
+) -> tuple[dict[str, Occurrences], dict[str, Batch]]:
+    """The occurrences of each complex class, and the history that it was detected over."""
+    found: dict[str, Occurrences] = {}
+    histories: dict[str, Batch] = {}
+    read: dict[tuple[str, ...], tuple[Batch, Shared]] = {}
+    runs = {key_of(name): run for run in runs_of(program) for name in run.names}
+    for name in (key_of(name) for layer in program.strata for name in layer):
+        plan = program.class_plan(name)
+        assert plan is not None, "strata name classes of the program"
+        if name in found or not isinstance(plan.derivation, MatchPlan | CompositePlan):
+            continue
+        names = _complex_read(program, plan)
+        if names not in read:
+            read[names] = merge(versions, [found[each] for each in names]), Shared()
+        history, shared = read[names]
+        if isinstance(plan.derivation, MatchPlan):
+            made = {name: kernel(program, plan, history, shared)}
+        else:
+            of_run = composite_kernel(program, runs[name], history, shared, end_us)
+            made = {key_of(occurrences.event_class.name): occurrences for occurrences in of_run}
+        found |= made
+        histories |= dict.fromkeys(made, history)
+    return found, histories
 
 
-def _composite(program: Program, plan: ClassPlan, history: Batch, end_us: int) -> Occurrences:
-    try:
-        return composite_occurrences(program, plan, history, end_us)
-    except CannotDetect as error:
-        raise CannotRun((error.diagnostic,)) from None
-
-
-def history_of(program: Program, plan: ClassPlan, versions: Batch, found: dict[str, Occurrences]) -> Batch:
-    """All versions, and the events of the complex classes that a class reads."""
+def _complex_read(program: Program, plan: ClassPlan) -> tuple[str, ...]:
+    """The complex classes that a class reads, in order of declaration: they say which history it has."""
     reads = {key_of(name) for name in plan.reads}
-    declared = [key_of(p.event_class.name) for p in program.classes]
-    return merge(versions, [found[name] for name in declared if name in reads and name in found])
+    derived = (key_of(p.event_class.name) for p in program.classes if p.event_class.kind is ClassKind.COMPLEX)
+    return tuple(name for name in derived if name in reads)
 
 
 def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
     """What of a program this engine does not run: an error a class."""
     findings = Findings()
     for plan in program.classes:
-        what = _not_run(plan) or _on_timers(program, plan)
+        what = _not_run(plan)
         if what:
             name = plan.event_class.name
             findings.error(
@@ -168,12 +168,6 @@ def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
                 helps=["leave the class out, and what is built on it"],
             )
     return findings.sorted()
-
-
-def _on_timers(program: Program, plan: ClassPlan) -> str:
-    read = (program.class_plan(name) for name in plan.reads)
-    timed = next((p.event_class.name for p in read if p is not None and has_timers(p)), None)
-    return "" if timed is None else f"classes on events that the clock completes, like those of `{timed}`,"
 
 
 def _not_run(plan: ClassPlan) -> str:

@@ -43,8 +43,8 @@ def lines(versions: Batch, occurrences: Sequence[Occurrences], chronon_us: int) 
 
 def _ticks(found: Occurrences, chronon_us: int) -> Integers:
     """The chronon at whose end each is published; what is due at the very end of one is published there."""
-    at_end = found.seq == NO_SEQ
-    return np.where(at_end, -(-found.det_time // chronon_us) - 1, found.det_time // chronon_us)
+    ticks: Integers = (found.det_time - (found.seq == NO_SEQ)) // chronon_us
+    return ticks
 
 
 def changes(versions: Batch, found: Occurrences, chronon_us: int) -> Mask:
@@ -55,7 +55,7 @@ def changes(versions: Batch, found: Occurrences, chronon_us: int) -> Mask:
     key, _ = key_codes(found.event_class, found.values.columns)
     by_key = np.argsort(key, kind="stable")
     old, new = by_key[:-1], by_key[1:]
-    tick = found.det_time[new] // chronon_us * chronon_us
+    tick = _ticks(found, chronon_us)[new] * chronon_us
     purged = (_expiries(versions, found)[old] < tick) & (found.det_time[old] < tick)
     changed[new] = (key[old] == key[new]) & ~purged
     return changed
@@ -96,7 +96,7 @@ def _some_lines(found: Occurrences, changed: Mask, rows: slice) -> list[str]:
     parts: list[pa.Array | str] = [f'{{"event": {_quoted(event_class.name)}, "change": "', change]
     seq = pa.array(found.seq[rows])
     numbered = pc.binary_join_element_wise('"seq": ', seq.cast(pa.string()), ", ", "")
-    parts += ['", ', pc.if_else(pc.equal(seq, NO_SEQ), "", numbered)]
+    parts += ['", ', pc.if_else(pc.less_equal(seq, NO_SEQ), "", numbered)]
     parts += ['"occ_time": ', _times(pa.array(found.occ_time[rows]))]
     parts += [', "det_time": ', _times(pa.array(found.det_time[rows]))]
     seqs = _one_array(found.constituents[rows]).cast(pa.list_(pa.string()))

@@ -23,8 +23,8 @@ from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
 from augury.history.raw import Rejected
 from augury.history.values import fit
-from augury.local.engine import CannotRun, Detected, cannot_run, detect, not_carried_out
-from augury.local.kernel import MatchKernel
+from augury.local.engine import Detected, cannot_run, detect, not_carried_out
+from augury.local.kernel import CannotRun, match_kernel
 from augury.local.output import lines
 from augury.local.sources import read_events
 from augury.types import TIMESTAMP
@@ -115,7 +115,7 @@ def _no_engine(name: str, error: ImportError) -> Failed:
 
 
 def _local(program: Program, path: str, until_us: int | None) -> Detected:
-    return detect(program, read_events(path), MatchKernel(), until_us=until_us)
+    return detect(program, read_events(path), match_kernel, until_us=until_us)
 
 
 def _elsewhere(name: str, program: Program, path: str, until_us: int | None) -> Detected:

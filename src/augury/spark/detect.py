@@ -1,7 +1,7 @@
 """A program over data frames of events: complex events as data frames, found by the kernels inside Spark's tasks.
 
 In: a checked program, and a data frame of events of all classes (a column `event` names the class) or one per class.
-Out: lazy data frames. Versions are accepted and numbered in one task and kept; then each MATCH class is one
+Out: lazy data frames. Versions are accepted and numbered in one task and kept; then each stage of `plan` is one
 `mapInArrow` over the rows and columns that it names, brought together by key where it has one.
 """
 
@@ -17,11 +17,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
+from augury import types as t
 from augury.algebra.program import Program
 from augury.event import EventClass, key_of
-from augury.kernels.batch import ASSERT
+from augury.kernels.batch import ASSERT, NO_SEQ
 from augury.spark.layout import (
+    ABSORBED,
+    DROPPED,
+    END,
     ERRORS,
+    HISTORY_COLUMNS,
     OCCURRENCE,
     OCCURRENCE_COLUMNS,
     REJECTED,
@@ -32,7 +37,8 @@ from augury.spark.layout import (
     spark_type,
     value_name,
 )
-from augury.spark.plan import Stage, stages_of, subscribed
+from augury.spark.plan import stages_of
+from augury.spark.stage import Key, Stage, subscribed
 from augury.spark.tasks import Accept, Detect, Pack
 
 _PACKED = "source int, part int, at bigint, packed binary"
@@ -48,6 +54,7 @@ class Detected:
     program: Program
     accepted: DataFrame
     found: Mapping[str, DataFrame]
+    kept: tuple[DataFrame, ...] = ()
 
     @property
     def versions(self) -> DataFrame:
@@ -97,13 +104,24 @@ class Detected:
 
         To ask for it runs the classes, again where nothing of them is kept.
         """
+        return self._counted(ERRORS, "errors")
+
+    @property
+    def dropped(self) -> DataFrame:
+        """Of each complex class how many events were let go because too many waited for others: event, dropped.
+
+        To ask for it runs the classes, as for `errors`.
+        """
+        return self._counted(DROPPED, "dropped")
+
+    def _counted(self, what: int, name: str) -> DataFrame:
         frames = []
         for event_class in self._classes:
-            counts = self.found[key_of(event_class.name)].where(f.col("what") == ERRORS)
-            total = f.coalesce(f.sum("seq"), f.lit(0)).alias("errors")
-            frames.append(counts.agg(total).select(f.lit(event_class.name).alias("event"), "errors"))
+            counts = self.found[key_of(event_class.name)].where(f.col("what") == what)
+            total = f.coalesce(f.sum("seq"), f.lit(0)).alias(name)
+            frames.append(counts.agg(total).select(f.lit(event_class.name).alias("event"), name))
         if not frames:
-            return self.accepted.sparkSession.createDataFrame([], "event string, errors bigint")
+            return self.accepted.sparkSession.createDataFrame([], f"event string, {name} bigint")
         return reduce(DataFrame.unionAll, frames)
 
     @property
@@ -112,7 +130,7 @@ class Detected:
 
     def close(self) -> None:
         """Let go what is kept; what is asked for later is made anew."""
-        for frame in (self.accepted, *self.found.values()):
+        for frame in (self.accepted, *self.kept):
             frame.unpersist()
 
     def __enter__(self) -> Detected:
@@ -132,7 +150,7 @@ def detect(
     """Detect over a data frame, or one per class; ties of det_time go by the order of rows as Spark reads them.
 
     Versions with det_time ≥ `until_us` are not read. Keyed classes run in as many `partitions`, by default as many as
-    Spark's settings say. Raises `NotOnSpark` for a program with other than subscribed and MATCH classes.
+    Spark's settings say. Raises `NotOnSpark` for a program with a class that this engine does not run.
     """
     if isinstance(events, Mapping):
         frames = [frame.mapInArrow(Pack(i, name, name), _PACKED) for i, (name, frame) in enumerate(events.items())]
@@ -157,14 +175,18 @@ def detect_packed(
     accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
     read = {key_of(c.name) for stage in stages for c in stage.reads_complex}
     found: dict[str, DataFrame] = {}
+    kept = []
     for stage in stages:
-        task = Detect(stage, program.settings.chronon_us)
         rows = _brought_together(stage, _read_by(stage, accepted, found), partitions)
-        name = key_of(stage.plan.event_class.name)
-        found[name] = rows.mapInArrow(task, occurrence_schema(stage.plan.event_class))
-        if name in read:
-            found[name] = found[name].persist(StorageLevel.MEMORY_AND_DISK)
-    return Detected(program, accepted, found)
+        if stage.timed:
+            rows = rows.crossJoin(f.broadcast(_end(accepted)))
+        made = rows.mapInArrow(Detect(stage, program.settings.chronon_us), occurrence_schema(stage.found))
+        names = [key_of(c.name) for c in stage.found]
+        if len(names) > 1 or read.intersection(names):
+            made = made.persist(StorageLevel.MEMORY_AND_DISK)
+            kept.append(made)
+        found |= {name: _of_member(made, stage, member) for member, name in enumerate(names)}
+    return Detected(program, accepted, found, tuple(kept))
 
 
 # ---- one stage ---------------------------------------------------------------------------------------------------
@@ -186,16 +208,39 @@ def _read_by(stage: Stage, accepted: DataFrame, found: Mapping[str, DataFrame]) 
     return rows.fillna(0, ["rank"]) if derived else rows
 
 
+def _end(accepted: DataFrame) -> DataFrame:
+    """One row: how far the clock goes."""
+    return accepted.where(f.col("what") == ABSORBED).select(f.col("det_time").alias(END))
+
+
+def _of_member(made: DataFrame, stage: Stage, member: int) -> DataFrame:
+    """What a stage found of one of its classes, whose attributes are then those of class 0."""
+    attributes = range(len(stage.found[member].attributes))
+    values = [f.col(value_name(member, i)).alias(value_name(0, i)) for i in attributes]
+    own = made if len(stage.found) == 1 else made.where(f.col("member") == member)
+    return own.select("what", *OCCURRENCE_COLUMNS, *values)
+
+
 def _occurrences(found: DataFrame) -> DataFrame:
-    """What a task found, without its count of errors."""
+    """What a task found, without what it counted."""
     return found.where(f.col("what") == OCCURRENCE)
 
 
 def _as_rows(stage: Stage, code: int, occurrences: DataFrame) -> DataFrame:
     """Complex events as rows of the history of a later class."""
     values = [f.col(value_name(0, i)).alias(value_name(c, i)) for c, i in stage.columns if c == code]
-    heads = (f.lit(code).cast("smallint").alias("code"), f.lit(ASSERT).cast("tinyint").alias("kind"))
-    return occurrences.select(*heads, *OCCURRENCE_COLUMNS, *values)
+    keys = [_key(stage, code, key).alias(name) for name, key in zip(stage.key_names, stage.keys, strict=True)]
+    return occurrences.select(f.lit(code).cast("smallint").alias("code"), *HISTORY_COLUMNS, *values, *keys)
+
+
+def _key(stage: Stage, code: int, key: Key) -> Column:
+    """The key of complex events; equal ones are stored as the accepting task stores those of versions."""
+    name = dict(key.places)[code]
+    if name in ("occ_time", "det_time"):
+        return f.timestamp_micros(name)
+    at = next(i for i, attribute in enumerate(stage.classes[code].attributes) if attribute.name == name)
+    value = f.col(value_name(0, at)).cast(spark_type(key.type))
+    return value + f.lit(0.0) if isinstance(key.type, t.Double) else value
 
 
 def _brought_together(stage: Stage, rows: DataFrame, partitions: int | None) -> DataFrame:
@@ -214,7 +259,9 @@ _NO_EVENTS = "event string, seq bigint, occ_time timestamp, det_time timestamp, 
 
 def _heads(event_class: EventClass) -> list[Column]:
     times = [f.timestamp_micros(name).alias(name) for name in ("occ_time", "det_time")]
-    return [f.lit(event_class.name).alias("event"), f.col("seq"), *times, f.col("constituents")]
+    # What a timer completed has none of its own.
+    seq = f.when(f.col("seq") > NO_SEQ, f.col("seq")).alias("seq")
+    return [f.lit(event_class.name).alias("event"), seq, *times, f.col("constituents")]
 
 
 def _struct(event_class: EventClass, code: int) -> Column:

@@ -19,16 +19,20 @@ from augury import types as t
 from augury.event import ClassKind, EventClass
 from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
+from augury.kernels.order import in_order, places
 
 VERSION: Final = 0
 REJECTED: Final = 1
 ABSORBED: Final = 2
-"""What a row of the accepting task is; of the last there is one, and its `seq` is how many were absorbed."""
+"""What a row of the accepting task is; of the last there is one: its `seq` is how many were absorbed, its `det_time`
+how far the clock goes."""
 
 OCCURRENCE: Final = 0
 ERRORS: Final = 1
-"""What a row of the task of a complex class is; of the last there is at most one a task, and its `seq` is how often a
-mask, WHERE or RETURN was NULL because of an error. As a row it counts once, however often a task is tried."""
+DROPPED: Final = 2
+"""What a row of the task of a stage is; of the last two there is at most one for each class and task, and its `seq` is
+how often a mask, WHERE or RETURN was NULL because of an error, or how many events were let go because too many waited.
+As a row it counts once, however often a task is tried."""
 
 _VERSION_FIELDS: Final = (
     ("what", s.ByteType()),
@@ -38,9 +42,15 @@ _VERSION_FIELDS: Final = (
     ("occ_time", s.LongType()),
     ("det_time", s.LongType()),
 )
+END: Final = "end_us"
+"""The column that says how far the clock goes, in rows for a stage with timers."""
+
 REJECTED_COLUMNS: Final = ("place", "event", "reason", "raw")
-OCCURRENCE_COLUMNS: Final = ("seq", "rank", "occ_time", "det_time", "constituents")
-"""`rank` orders what has one `seq`: all of that comes from one task, in the order of the contract."""
+HISTORY_COLUMNS: Final = ("kind", "seq", "rank", "occ_time", "det_time", "constituents")
+"""What a later class reads of an occurrence. `rank` is its number in its task, where all are in the order of the
+contract; what stands at one place and comes from several tasks is put in order again."""
+
+OCCURRENCE_COLUMNS: Final = (*HISTORY_COLUMNS, "revision")
 
 
 def value_name(code: int, attribute: int) -> str:
@@ -85,13 +95,17 @@ def accepted_schema(classes: Sequence[EventClass], further: Sequence[tuple[str, 
     return s.StructType([*fields, *(s.StructField(name, kind) for name, kind in further)])
 
 
-def occurrence_schema(event_class: EventClass) -> s.StructType:
-    """What the task of a complex class gives: occurrences, and a count of errors; attributes are those of class 0."""
-    kinds = [s.LongType(), s.LongType(), s.LongType(), s.LongType(), s.ArrayType(s.LongType())]
-    fields = [s.StructField("what", s.ByteType())]
+def occurrence_schema(classes: Sequence[EventClass]) -> s.StructType:
+    """What the task of a stage gives: occurrences of its classes, `member` says of which, and what it counts."""
+    kinds = [s.ByteType(), *[s.LongType()] * 4, s.ArrayType(s.LongType()), s.LongType()]
+    fields = [s.StructField("what", s.ByteType()), s.StructField("member", s.ShortType())]
     fields += [s.StructField(name, kind) for name, kind in zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
-    attributes = enumerate(event_class.attributes)
-    return s.StructType([*fields, *(s.StructField(value_name(0, i), spark_type(a.type)) for i, a in attributes)])
+    fields += [
+        s.StructField(value_name(member, i), spark_type(attribute.type))
+        for member, event_class in enumerate(classes)
+        for i, attribute in enumerate(event_class.attributes)
+    ]
+    return s.StructType(fields)
 
 
 # ---- to the table ------------------------------------------------------------------------------------------------
@@ -115,33 +129,44 @@ def version_columns(batch: Batch) -> dict[str, pa.Array]:
     return columns
 
 
-def occurrence_table(found: Occurrences) -> pa.Table:
-    """Occurrences as a table, and their errors as a last row where there are any."""
+def occurrence_table(members: Sequence[Occurrences]) -> pa.Table:
+    """The occurrences of the classes of a stage as a table, and what is counted of each where it is not 0."""
+    tables = [_member_table(number, found, members) for number, found in enumerate(members)]
+    counts = [
+        {"what": what, "member": number, "seq": count}
+        for number, found in enumerate(members)
+        for what, count in ((ERRORS, found.errors), (DROPPED, found.dropped))
+        if count
+    ]
+    schema = tables[0].schema
+    counted = [pa.array([row.get(field.name) for row in counts], field.type) for field in schema]
+    return pa.concat_tables([*tables, pa.table(counted, schema=schema)])
+
+
+def _member_table(number: int, found: Occurrences, members: Sequence[Occurrences]) -> pa.Table:
+    """The occurrences of one class, with the columns of all."""
     constituents = _one_array(found.constituents).cast(pa.list_(pa.int64()))
     rank = pa.array(np.arange(len(found)))
+    kind, revision = pa.array(found.kind.astype(np.int8)), pa.array(found.revision)
     times = (pa.array(found.occ_time), pa.array(found.det_time))
     columns = {"what": pa.array(np.full(len(found), OCCURRENCE, np.int8))}
-    columns |= zip(OCCURRENCE_COLUMNS, (pa.array(found.seq), rank, *times, constituents), strict=True)
-    for i, attribute in enumerate(found.event_class.attributes):
-        columns[value_name(0, i)] = _one_array(found.values.column(i)).cast(arrow_type(attribute.type))
-    table = pa.table(columns)
-    return pa.concat_tables([table, _errors(found.errors, table.schema)]) if found.errors else table
-
-
-def _errors(count: int, schema: pa.Schema) -> pa.Table:
-    row = {"what": ERRORS, "seq": count}
-    return pa.table([pa.array([row.get(field.name)], field.type) for field in schema], schema=schema)
+    columns |= {"member": pa.array(np.full(len(found), number, np.int16))}
+    columns |= zip(OCCURRENCE_COLUMNS, (kind, pa.array(found.seq), rank, *times, constituents, revision), strict=True)
+    for member, other in enumerate(members):
+        for i, attribute in enumerate(other.event_class.attributes):
+            kind_of = arrow_type(attribute.type)
+            values = _one_array(found.values.column(i)).cast(kind_of) if member == number else None
+            columns[value_name(member, i)] = pa.nulls(len(found), kind_of) if values is None else values
+    return pa.table(columns)
 
 
 # ---- from the table ----------------------------------------------------------------------------------------------
 
 
 def batch_of(table: pa.Table, classes: Sequence[EventClass]) -> Batch:
-    """Versions, and complex events right after the version that completed them; attributes that were sent only."""
-    code, seq = integers(table, "code"), integers(table, "seq")
-    rank = integers(table, "rank") if "rank" in table.column_names else np.zeros(len(seq), np.int64)
-    # Complex classes have the higher codes, in order of declaration.
-    order = np.lexsort((rank, code, seq))
+    """Versions, and complex events where they stand among them; attributes that were sent only."""
+    code = integers(table, "code")
+    order = _order(table, code, classes)
     code = code[order]
     row = np.zeros(len(order), np.int64)
     tables: list[pa.Table] = []
@@ -157,13 +182,36 @@ def batch_of(table: pa.Table, classes: Sequence[EventClass]) -> Batch:
         tuple(classes),
         code.astype(np.int16),
         row,
-        seq[order],
+        integers(table, "seq")[order],
         integers(table, "occ_time")[order],
         integers(table, "det_time")[order],
         integers(table, "kind")[order].astype(np.uint8),
         tuple(tables),
         tuple(constituents),
     )
+
+
+def _order(table: pa.Table, code: Integers, classes: Sequence[EventClass]) -> Integers:
+    """The order of the history: by place, class and rank."""
+    seq = integers(table, "seq")
+    if "rank" not in table.column_names:
+        return np.argsort(seq, kind="stable")  # versions only
+    rank = integers(table, "rank")
+    place = places(seq, integers(table, "det_time"))
+    # Complex classes have the higher codes, in order of declaration.
+    order = np.lexsort((rank, code, place))
+    for number, event_class in enumerate(classes):
+        # What has one place may come from several tasks, each with ranks of its own.
+        at = np.flatnonzero(code[order] == number)
+        same = np.diff(place[order[at]]) == 0
+        at = at[np.append(same, False) | np.append(False, same)] if len(at) else at
+        if event_class.kind is ClassKind.COMPLEX and len(at):
+            rows = order[at]
+            lists = table.column("constituents").take(pa.array(rows)).to_pylist()
+            names = [value_name(number, i) for i in range(len(event_class.attributes))]
+            values = [table.column(name).take(pa.array(rows)) for name in names]
+            order[at] = rows[in_order(event_class, place[rows], lists, values)]
+    return order
 
 
 def _class_table(table: pa.Table, event_class: EventClass, code: int, rows: pa.Array) -> pa.Table:
@@ -178,11 +226,11 @@ def _class_table(table: pa.Table, event_class: EventClass, code: int, rows: pa.A
 
 
 def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
-    """The occurrences of a class again, from all its tasks, in the order of the contract; and their errors."""
+    """The occurrences of a class again, from all its tasks, in the order of the contract; and what they counted."""
     what = integers(table, "what")
-    errors = int(table.column("seq").to_numpy()[what == ERRORS].sum())
+    errors, dropped = (int(table.column("seq").to_numpy()[what == counted].sum()) for counted in (ERRORS, DROPPED))
     table = table.filter(pa.array(what == OCCURRENCE))
-    order = np.lexsort((integers(table, "rank"), integers(table, "seq")))
+    order = _order(table, np.zeros(len(table), np.int64), [event_class])
     rows = pa.array(order)
     values = {
         attribute.name: table.column(value_name(0, i)).take(rows).cast(arrow_type(attribute.type))
@@ -193,9 +241,12 @@ def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
         integers(table, "seq")[order],
         integers(table, "occ_time")[order],
         integers(table, "det_time")[order],
+        integers(table, "kind")[order].astype(np.uint8),
+        integers(table, "revision")[order],
         pa.table(values),
         _one_array(table.column("constituents").take(rows)).cast(pa.list_(pa.int64())),
         errors,
+        dropped,
     )
 
 

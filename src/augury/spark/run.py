@@ -22,8 +22,9 @@ from augury.history.raw import Raw, RawTable, Rejected
 from augury.kernels.batch import Batch, Occurrences
 from augury.spark.detect import Detected, detect_packed
 from augury.spark.layout import ABSORBED, REJECTED, REJECTED_COLUMNS, VERSION, batch_of, occurrences_of
-from augury.spark.plan import refused, stages_of, subscribed
+from augury.spark.plan import refused, stages_of
 from augury.spark.session import session
+from augury.spark.stage import subscribed
 from augury.spark.tasks import PACKED, packed_row
 
 _ROWS_AT_ONCE: Final = 100_000

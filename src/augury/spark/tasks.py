@@ -1,7 +1,7 @@
 """What runs in Spark's Python workers: Arrow batches in, Arrow batches out, each task one call of the core.
 
-`Pack` makes raw events of a source into bytes of one shape, `Accept` makes versions of them, `Detect` runs one MATCH
-class over what its partition holds. Nothing here knows data frames.
+`Pack` makes raw events of a source into bytes of one shape, `Accept` makes versions of them, `Detect` runs one stage
+over what its partition holds. Nothing here knows data frames.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
-from augury.history.accept import accept
+from augury.history.accept import accept, end_of
 from augury.history.raw import Raw, RawTable, Rejected
-from augury.kernels.batch import Batch, Integers
+from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
 from augury.kernels.columns.casts import convert
 from augury.kernels.columns.column import Column
+from augury.kernels.composite.sharing import Run, occurrences_in
 from augury.kernels.match import REFUSALS, detector_of, initial_state, step
 from augury.kernels.match.leaves import history_rows, taken
 from augury.kernels.match.refusals import refusal
 from augury.spark.layout import (
     ABSORBED,
+    END,
     REJECTED,
     REJECTED_COLUMNS,
     batch_of,
@@ -35,7 +39,7 @@ from augury.spark.layout import (
     occurrence_table,
     version_columns,
 )
-from augury.spark.plan import ENGINE, Key, Stage
+from augury.spark.stage import ENGINE, Key, Stage
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -128,13 +132,15 @@ class Accept:
             columns |= _further(stage, accepted.batch)
         versions = pa.table(columns)
         yield from versions.to_batches(max_chunksize=_ROWS_AT_ONCE)
-        yield from _no_versions(accepted.rejected, accepted.absorbed, versions.schema).to_batches()
+        end_us = end_of(accepted.batch, self.program.settings.chronon_us) if self.until_us is None else self.until_us
+        yield from _no_versions(accepted.rejected, accepted.absorbed, end_us, versions.schema).to_batches()
 
 
-def _no_versions(rejected: Rejected, absorbed: int, schema: pa.Schema) -> pa.Table:
+def _no_versions(rejected: Rejected, absorbed: int, end_us: int, schema: pa.Schema) -> pa.Table:
     count = len(rejected) + 1
     columns = {name: [*getattr(rejected, name), None] for name in REJECTED_COLUMNS}
     columns |= {"what": [REJECTED] * len(rejected) + [ABSORBED], "seq": [*range(1, count), absorbed]}
+    columns |= {"det_time": [None] * len(rejected) + [end_us]}
     return pa.table({f.name: pa.array(columns.get(f.name, [None] * count), f.type) for f in schema}, schema=schema)
 
 
@@ -142,7 +148,7 @@ def _further(stage: Stage, batch: Batch) -> dict[str, pa.Array]:
     """The keys of each row that a stage reads, and its position in the history of the stage."""
     keys = {name: _key_column(key, batch) for name, key in zip(stage.key_names, stage.keys, strict=True)}
     if stage.counted:
-        partitions = [keys[n] for n in stage.key_names] if stage.match.partition_by else []
+        partitions = [keys[n] for n in stage.key_names] if stage.derivation.partition_by else []
         keys[stage.position_name] = _positions(stage, batch, partitions)
     # Spark takes columns by their place.
     return {name: keys[name] for name, _ in stage.further()}
@@ -152,6 +158,8 @@ def _key_column(key: Key, batch: Batch) -> pa.Array:
     """Equal values are stored equally, so that one hash brings them to one task."""
     values, at = [pa.array([], arrow_type(key.type))], [np.zeros(0, np.int64)]
     for code, name in key.places:
+        if code >= len(batch.classes):
+            continue  # of complex events, which are not there yet
         of = np.flatnonzero(batch.code == code)
         attribute = batch.classes[code].attribute(name)
         assert attribute is not None
@@ -171,9 +179,9 @@ def _key_column(key: Key, batch: Batch) -> pa.Array:
 
 def _positions(stage: Stage, batch: Batch, partitions: Sequence[pa.Array]) -> pa.Array:
     """The rank of each row in the history of the stage, or in its partition of it; NULL outside."""
-    index = history_rows(batch, stage.match.over)
+    index = history_rows(batch, stage.derivation.over)
     if partitions:
-        has = [all(c.attribute(n) is not None for n in stage.match.partition_by) for c in stage.classes]
+        has = [all(c.attribute(n) is not None for n in stage.derivation.partition_by) for c in stage.classes]
         index = index[np.array(has, np.bool_)[batch.code[index]]]
     position = np.zeros(len(batch), np.int64)
     position[index] = _ranks([column.take(pa.array(index)) for column in partitions], len(index))
@@ -199,7 +207,7 @@ def _ranks(partitions: Sequence[pa.Array], count: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Detect:
-    """The rows of one partition → the occurrences among them, by the same step that every engine takes; and errors."""
+    """The rows of one partition → the occurrences among them, by the same step that every engine takes; and counts."""
 
     stage: Stage
     chronon_us: int
@@ -209,18 +217,32 @@ class Detect:
         came = list(batches)
         if not any(batch.num_rows for batch in came):
             return
-        stage, table = self.stage, pa.Table.from_batches(came)
-        batch = batch_of(table, stage.classes)
-        position = None
-        if stage.counted:
-            # As `batch_of` sorts them: counted stages read versions only, each with a `seq` of its own.
-            position = integers(table, stage.position_name)[np.argsort(integers(table, "seq"))]
-        detector = detector_of(stage.match)
-        state = initial_state(detector, stage.classes)
-        try:
-            _, found = step(detector, state, batch, stage.plan.event_class, self.chronon_us, position=position)
-        except tuple(REFUSALS) as error:
-            # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
-            told = refusal(type(error), stage.plan, ENGINE)
-            raise type(error)("; ".join([told.message, *told.helps])) from None
+        table = pa.Table.from_batches(came)
+        match self.stage.derivation:
+            case MatchPlan() as match:
+                found = [_matched(self.stage, match, table, self.chronon_us)]
+            case CompositePlan() as composite:
+                found = _composed(self.stage, composite, table, self.chronon_us)
         yield from occurrence_table(found).to_batches(max_chunksize=_ROWS_AT_ONCE)
+
+
+def _matched(stage: Stage, match: MatchPlan, table: pa.Table, chronon_us: int) -> Occurrences:
+    batch, (plan,) = batch_of(table, stage.classes), stage.members
+    position = None
+    if stage.counted:
+        # As `batch_of` sorts them: counted stages read versions only, each with a `seq` of its own.
+        position = integers(table, stage.position_name)[np.argsort(integers(table, "seq"))]
+    detector = detector_of(match)
+    state = initial_state(detector, stage.classes)
+    try:
+        return step(detector, state, batch, plan.event_class, chronon_us, position=position)[1]
+    except tuple(REFUSALS) as error:
+        # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
+        told = refusal(type(error), plan, ENGINE)
+        raise type(error)("; ".join([told.message, *told.helps])) from None
+
+
+def _composed(stage: Stage, plan: CompositePlan, table: pa.Table, chronon_us: int) -> list[Occurrences]:
+    batch = batch_of(table, stage.classes)
+    end_us = table.column(END)[0].as_py() if stage.timed else int(batch.det_time[-1])
+    return occurrences_in(Run(plan, stage.members), batch, chronon_us, end_us)

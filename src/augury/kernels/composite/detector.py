@@ -59,5 +59,5 @@ def detector_of(plan: CompositePlan, flat: bool = True) -> Detector:
     asked = fields_asked(graph, [value for value in fed if value is not None and not isinstance(value, Aggregate)])
     variables = {key_of(one.name) for one in asked if not one.scope} | equal_variables(graph)
     evaluation = CONTEXTS[plan.context](graph, tests)
-    tables = flat_of(plan, graph, evaluation.taking) if flat else None
+    tables = flat_of(graph, evaluation.taking) if flat else None
     return Detector(plan, graph, evaluation, tests, frozenset(asked), frozenset(variables), tables)

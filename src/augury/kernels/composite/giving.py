@@ -5,17 +5,14 @@ In: occurrences with the place at which they were found. Out: columns. It knows 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from augury import types as t
-from augury.algebra.expression import Aggregate
+from augury.algebra.expression import Aggregate, Feed
 from augury.algebra.scalar import Scalar
 from augury.event import EventClass, key_of
 from augury.kernels.batch import NO_SEQ, Occurrences
@@ -25,6 +22,7 @@ from augury.kernels.columns.column import Column
 from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.occurrence import Occ, Point, Version
 from augury.kernels.match.leaves import stored
+from augury.kernels.order import in_order, places
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +34,41 @@ class Found:
     occ: Occ
 
 
-def given(detector: Detector, event_class: EventClass, found: Sequence[Found]) -> Occurrences:
-    """The complex events: by place, key, constituents, values."""
+def given(detector: Detector, feeds: Sequence[Feed], event_class: EventClass, found: Sequence[Found]) -> Occurrences:
+    """The complex events, with what feeds the attributes of their class: by place, key, constituents, values."""
     occs = [one.occ for one in found]
     columns, errors = [], 0
     for attribute in event_class.attributes:
-        feed = next((f for f in detector.plan.feeds if key_of(f.attribute) == key_of(attribute.name)), None)
-        value = feed.value if feed else None
+        value = next((f.value for f in feeds if key_of(f.attribute) == key_of(attribute.name)), None)
         assert not isinstance(value, Aggregate), "a COMPOSITE has no COLLECT"
         has = fed(value, attribute.type, len(occs), lambda scalar: detector.tests.evaluated(scalar, occs))
         errors += len(has.errors) - int(has.errors.null_count)
         columns.append(has.values)
     lists = [constituents(one) for one in occs]
-    order = _order(event_class, found, lists, columns)
+    seq = np.array([_seq(one) for one in found], np.int64)
+    det_time = np.array([one.det_time for one in occs], np.int64)
+    place = places(seq, det_time)
+    alone = bool((np.diff(place) > 0).all())
+    order = list(range(len(found))) if alone else in_order(event_class, place, lists, columns)
     at = pa.array(order, pa.int64())
     names = [a.name for a in event_class.attributes]
-    versions = [found[i].version for i in order]
-    seq = [NO_SEQ if version is None else version.seq for version in versions]
-    return Occurrences(
+    return Occurrences.first(
         event_class,
-        np.array(seq, np.int64),
+        seq[order],
         np.array([occs[i].occ_time for i in order], np.int64),
-        np.array([occs[i].det_time for i in order], np.int64),
+        det_time[order],
         pa.table([column.take(at) for column in columns], names=names) if names else pa.table({}),
         pa.array([lists[i] for i in order], pa.list_(pa.int64())),
         errors,
     )
+
+
+def _seq(one: Found) -> int:
+    """The `seq` of the version; of a timer that was due when it was set minus that of the version that set it."""
+    if one.version is not None:
+        return one.version.seq
+    # Its point is then right after the last of its versions.
+    return -abs(one.occ.parts[-1][0].seq) if one.point[1] else NO_SEQ
 
 
 def constituents(one: Occ) -> list[int]:
@@ -84,25 +91,3 @@ def fed(value: Scalar | None, kind: t.Type, count: int, evaluated: Callable[[Sca
     converted = convert(Column(values, earlier if earlier.any() else None), value.type, kind)
     errors = np.zeros(len(values), np.int8) if converted.errors is None else converted.errors
     return Evaluated(stored(converted.values, kind), pa.array(errors, mask=errors == 0))
-
-
-def _order(
-    event_class: EventClass, found: Sequence[Found], lists: Sequence[list[int]], columns: Sequence[pa.Array]
-) -> list[int]:
-    places = [one.point for one in found]
-    if all(a < b for a, b in pairwise(places)):
-        return list(range(len(found)))
-    values = {key_of(a.name): c.to_pylist() for a, c in zip(event_class.attributes, columns, strict=True)}
-    keys = [values[key_of(name)] for name in event_class.key]
-
-    def place(i: int) -> tuple[Any, ...]:
-        rest = [in_order(column[i]) for column in values.values()]
-        return places[i], [in_order(k[i]) for k in keys], lists[i], rest
-
-    return sorted(range(len(found)), key=place)
-
-
-def in_order(value: Any) -> tuple[bool, bool, Any]:
-    """Least first; NaN is greater than every number, and NULL comes last."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None, is_nan, None if value is None or is_nan else value

@@ -122,7 +122,8 @@ def operator_of(graph: g.Graph, number: int, pairing: Pairing, tests: Tests) -> 
         case g.EitherNode():
             return EitherOp()
         case g.JoinNode():
-            return JoinOp(node, pairing, tests, _overlaps(graph, node), isinstance(last_of(graph, node), g.LeafNode))
+            is_instant = isinstance(last_of(graph, node), g.LeafNode)
+            return JoinOp(node, pairing, tests, _overlaps(graph, node), is_instant, middle_of(graph, node))
         case g.GuardNode():
             return GuardOp(node, tests, isinstance(graph.nodes[node.absent], g.LeafNode))
         case g.RepeatNode():
@@ -134,7 +135,7 @@ def operator_of(graph: g.Graph, number: int, pairing: Pairing, tests: Tests) -> 
         case g.PlusNode():
             return PlusOp(node)
         case g.AbsentForNode():
-            return AbsentForOp(node)
+            return AbsentForOp(node, tests)
         case g.AperiodicNode():
             return AperiodicOp(node, pairing, tests)
         case g.PeriodicNode():
@@ -146,6 +147,12 @@ def operator_of(graph: g.Graph, number: int, pairing: Pairing, tests: Tests) -> 
 def last_of(graph: g.Graph, node: g.JoinNode) -> g.GraphNode:
     """What stands in the last slot."""
     return graph.nodes[node.slots[-1]]
+
+
+def middle_of(graph: g.Graph, node: g.JoinNode) -> dict[int, int]:
+    """Of each leaf below a middle of a join, which of the middles it is."""
+    inside = [(number, graph.nodes[n]) for number, m in enumerate(node.middles) for n in graph.below(m.node)]
+    return {one.leaf: number for number, one in inside if isinstance(one, g.LeafNode)}
 
 
 def _overlaps(graph: g.Graph, node: g.JoinNode) -> bool:

@@ -98,16 +98,19 @@ class GuardOp:
         for one in absent:
             if one.start <= state.fired:
                 continue
-            if self.is_instant:
+            if self.is_instant and not self.node.scope.equal:
                 # What starts later and stays longer makes the older one superfluous.
                 while state.absent and _superfluous(state.absent[-1], one, self.node.before):
                     state.absent.pop()
             state.keep(state.absent, one)
 
     def _blocked(self, state: NodeState, operand: Occ) -> bool:
+        there = state.absent
         if self.node.before:
-            return any(one.end < operand.start for one in state.absent)
-        return bool(state.absent)
+            there = [one for one in there if one.end < operand.start]
+        if self.node.scope.equal:
+            there = [one for one in there if self.tests.agree(self.node.scope, operand, one)]
+        return bool(there)
 
 
 def _superfluous(old: Occ, new: Occ, before: bool) -> bool:

@@ -33,9 +33,12 @@ class Now:
         return self.point[0]
 
 
-def now_at(point: Point, chronon_us: int) -> Now:
-    """The step at a point; the purge of the tick at T comes after a timer at T, unless a version at T came before."""
-    return Now(point, (point[0] if point[1] else point[0] - 1) // chronon_us * chronon_us)
+def now_at(point: Point, chronon_us: int, timed: bool = False) -> Now:
+    """The step at a point; the purge of the tick at T comes after a timer at T, unless a version at T came before.
+
+    `timed`: it comes after what another class's timer at T has completed, too, and that stands here as a version.
+    """
+    return Now(point, (point[0] if point[1] and not timed else point[0] - 1) // chronon_us * chronon_us)
 
 
 def timer_point(due: int, end: Point) -> Point:

@@ -20,7 +20,7 @@ from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.known import Known
 from augury.kernels.composite.occurrence import FOREVER, Version
 from augury.kernels.composite.scalars import TIMES, attribute_key, variable_key, variable_places
-from augury.kernels.composite.state import GraphState, Key
+from augury.kernels.composite.state import Key
 from augury.kernels.match.leaves import (
     Rows,
     coded_values,
@@ -39,9 +39,9 @@ Arrival = tuple[Version, list[tuple[Key, tuple[int, ...]]]]
 """A version, and the leaves that it fits, by the values that they name."""
 
 
-def arrivals(detector: Detector, state: GraphState, batch: Batch) -> tuple[list[Arrival], int]:
+def arrivals(detector: Detector, state: Known, batch: Batch, shared: Shared) -> tuple[list[Arrival], int]:
     """The versions of a batch that matter, and how often a mask was in error."""
-    rows = rows_of(detector, state, batch)
+    rows = rows_of(detector, state, batch, shared)
     bits = np.zeros(len(rows.index), np.int64)
     errors = 0
     bound: dict[int, dict[int, Key]] = {}
@@ -107,15 +107,17 @@ def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
     return np.array([a == b or (a != a and b != b) for a, b in pairs], np.bool_)
 
 
-def rows_of(detector: Detector, state: Known, batch: Batch) -> Rows:
+def rows_of(detector: Detector, state: Known, batch: Batch, shared: Shared) -> Rows:
     """The history, with the number of each version's partition; what lacks an attribute is in none."""
     over, partition_by = detector.plan.over, detector.plan.partition_by
-    index = history_rows(batch, over)
+    index = shared.get(("rows", over), lambda: history_rows(batch, over))
     if not partition_by:
-        return Rows(batch, index, np.zeros(0, np.int64), over, Shared())
+        return Rows(batch, index, np.zeros(0, np.int64), over, shared)
     has = np.array([all(c.attribute(n) is not None for n in partition_by) for c in batch.classes], np.bool_)
     index = index[has[batch.code[index]]]
-    unnumbered = Rows(batch, index, np.zeros(0, np.int64), over, Shared())
+    # Which rows there are depends on the attributes that partition.
+    shared = shared.get(("by", over, partition_by), Shared)
+    unnumbered = Rows(batch, index, np.zeros(0, np.int64), over, shared)
     numbers = np.zeros((len(index), len(partition_by)), np.int64)
     for code in np.flatnonzero(has).tolist():
         of = unnumbered.of_class(code)
@@ -130,7 +132,7 @@ def rows_of(detector: Detector, state: Known, batch: Batch) -> Rows:
     partition = numbers[:, 0]
     for i in range(1, len(partition_by)):
         partition = state.partitions[len(partition_by) + i - 1].number(pa.array(partition << 32 | numbers[:, i]))
-    return Rows(batch, index, partition, over, Shared())
+    return Rows(batch, index, partition, over, shared)
 
 
 def _versions(detector: Detector, rows: Rows, at: Integers, first: int) -> list[Version]:

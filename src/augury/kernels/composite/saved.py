@@ -42,7 +42,7 @@ def saved(state: CompositeState, detector: Detector, classes: tuple[EventClass, 
     else:
         writer = _Writer({name: number for number, name in enumerate(names)})
         graphs = [[list(key), writer.graph(graph)] for key, graph in state.graphs.items()]
-        body |= {"graphs": graphs, "occurrences": writer.occurrences, "versions": writer.versions}
+        body |= {"graphs": graphs, "occurrences": writer.occurrences, "versions": writer.versions, "lost": state.lost}
     return sealed("COMPOSITE", FORMAT, detector.fingerprint(), json.dumps(body).encode())
 
 
@@ -65,6 +65,7 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     reader = _Reader(names, body["versions"], body["occurrences"])
     for key, graph in body["graphs"]:
         state.enter(tuple(key), reader.graph(graph))
+    state.lost = body["lost"]
     return state
 
 

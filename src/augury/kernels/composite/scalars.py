@@ -44,19 +44,24 @@ class Tests:
         """Whether an occurrence is short enough, has equal values where it must, and every WHERE holds."""
         if scope.within_us is not None and one.most - one.least > scope.within_us:
             return False
-        if scope.equal and not all(self._equal(group, one) for group in scope.equal):
+        if scope.equal and not self.agree(scope, one):
             return False
         return all(self._holds(where, one) for where in scope.wheres)
 
-    def _equal(self, group: tuple[tuple[int, int], ...], one: Occ) -> bool:
+    def agree(self, scope: Scope, *occs: Occ) -> bool:
+        """Whether some occurrences have equal values where a scope asks for it."""
+        return all(self._equal(group, occs) for group in scope.equal)
+
+    def _equal(self, group: tuple[tuple[int, int], ...], occs: Sequence[Occ]) -> bool:
         found = []
-        for version, leaf in one.parts:
+        for version, leaf in (part for one in occs for part in one.parts):
             for of, at in group:
                 if of == leaf:
                     binding = self.primitives[leaf].bindings[at]
                     assert isinstance(binding, Variable)
                     found.append(version.values[variable_key(at, binding.name)])
-        return all(value == found[0] for value in found[1:])
+        # NaN equals NaN here, as it does where a graph is kept per value.
+        return all(value == found[0] or (value != value and found[0] != found[0]) for value in found[1:])
 
     def _holds(self, where: Scalar, one: Occ) -> bool:
         evaluated = self.evaluated(where, [one])

@@ -1,164 +1,277 @@
 """Shapes of an expression for RECENT: one side of each OR, m operands of each ANY, n copies for `E{n}`.
 
-In: a graph. Out: its shapes, and for each the versions that stand at its leaves: the latest, the oldest leftmost.
-What is no leaf in this sense (absences, all E's of `E*`) is left to `recent`.
+In: a graph. Out: how many versions each leaf keeps, and the fillings: which leaves of a class a shape has, in order.
+Many shapes have one filling, and it says which versions stand at the leaves: the latest, the oldest leftmost. What is
+no leaf in this sense (absences, all E's of `E*`) is left to `recent`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, islice, product
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
+from math import comb
 
+from augury import limits
+from augury.algebra.expression import Primitive
 from augury.event import key_of
 from augury.graphs import NotYet
 from augury.graphs import graph as g
-from augury.kernels.composite.occurrence import Occ
 
-SHAPES_MAX = 1_024
+Filling = tuple[tuple[int, ...], ...]
+"""For each class that has to be shared out the leaves of it, from left to right; alike ones by the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A node, the shapes of the operands that take part, and which of them these are.
+class Shapes:
+    """The shapes of a node, by their fillings: `place` has the class of each leaf that is to be shared out, by number.
 
-    A window is `carried` if its opening has served a firing already, and needs no version of its own.
+    A leaf of another class stands alone in each shape, and takes the latest of its versions. Every shape has the leaves
+    of `always`. `like` is the first of the leaf nodes that are alike.
     """
 
     node: int
-    parts: tuple[Shape, ...] = ()
-    chosen: tuple[int, ...] = ()
-    carried: bool = False
-
-    def leaves(self) -> Iterator[int]:
-        """The leaf nodes, from left to right; copies count."""
-        if not self.parts and not self.carried:
-            yield self.node
-        for part in self.parts:
-            yield from part.leaves()
+    place: Mapping[int, int]
+    like: Mapping[int, int]
+    fillings: tuple[Filling, ...]
+    always: frozenset[int]
 
 
-def shapes_of(graph: g.Graph) -> tuple[Shape, ...]:
-    """All shapes, those of leftmost choices first."""
-    return shapes_at(graph, graph.root)
+def shapes_at(graph: g.Graph, number: int) -> Shapes:
+    """The shapes of a node; raises `NotYet` if they are too many to be looked at."""
+    if _choices(graph, number) > limits.COMPOSITE_CHOICES_MAX:
+        limit = f"{limits.COMPOSITE_CHOICES_MAX:,}"
+        raise NotYet(f"more than {limit} choices of OR and ANY in RECENT (another CONTEXT has no such limit)")
+    most = most_leaves(graph, number)
+    gathered = {class_of(graph, leaf) for leaf in _gathered_leaves(graph, number)}
+    names = [name for name, count in most.items() if count > 1 or name in gathered]
+    leaves = [leaf for leaf in leaves_at(graph, number) if class_of(graph, leaf) in names]
+    place = {leaf: names.index(class_of(graph, leaf)) for leaf in leaves}
+    like = {leaf: next(one for one in leaves if _kind(graph, one) == _kind(graph, leaf)) for leaf in leaves}
+    fillings = _Fillings(graph, place, like, len(names)).at(number)
+    return Shapes(number, place, like, tuple(sorted(fillings)), _always(graph, number))
 
 
-def shapes_at(graph: g.Graph, number: int) -> tuple[Shape, ...]:
-    """All shapes of a node."""
-    found = tuple(islice(_shapes(graph, number), SHAPES_MAX + 1))
-    if len(found) > SHAPES_MAX:
-        raise NotYet("so many shapes in RECENT")
-    return found
-
-
-def _shapes(graph: g.Graph, number: int) -> Iterator[Shape]:
-    node = graph.nodes[number]
+def positive(node: g.GraphNode) -> tuple[int, ...]:
+    """The operands of a node whose leaves are filled, from left to right."""
     match node:
-        case g.LeafNode():
-            yield Shape(number)
-        case g.EitherNode(sides=sides):
-            for i, side in enumerate(sides):
-                for shape in _shapes(graph, side):
-                    yield Shape(number, (shape,), (i,))
-        case g.JoinNode(slots=slots, needed=needed):
-            for chosen in combinations(range(len(slots)), needed):
-                for parts in product(*(tuple(_few(graph, slots[i])) for i in chosen)):
-                    yield Shape(number, parts, chosen)
-        case g.RepeatNode(operand=operand, count=count):
-            inside = [graph.nodes[below] for below in graph.below(operand)]
-            if count > 1 and any(isinstance(one, g.AperiodicNode | g.PeriodicNode) for one in inside):
-                raise NotYet("a repetition of a window in RECENT")
-            for parts in product(tuple(_few(graph, operand)), repeat=count):
-                yield Shape(number, parts)
-        case g.AperiodicNode() | g.PeriodicNode():
-            yield from _windows(graph, number, node)
-        case g.GuardNode(operand=operand) | g.BoundedNode(operand=operand) | g.FilterNode(operand=operand):
-            yield from (Shape(number, (shape,)) for shape in _shapes(graph, operand))
-        case g.PlusNode(operand=operand) | g.AbsentForNode(operand=operand):
-            yield from (Shape(number, (shape,)) for shape in _shapes(graph, operand))
+        case g.JoinNode(slots=slots):
+            return slots
+        case g.GuardNode(operand=operand) | g.AbsentForNode(operand=operand):
+            return (operand,)
+        case g.AperiodicNode(opening=opening, middle=middle, closing=closing, gathered=gathered):
+            return (opening, closing if gathered else middle)
+        case g.PeriodicNode(opening=opening, closing=closing, gathered=gathered):
+            return (opening, closing) if gathered else (opening,)
+        case _:
+            return g.operands_of(node)
 
 
-def _windows(graph: g.Graph, number: int, node: g.AperiodicNode | g.PeriodicNode) -> Iterator[Shape]:
-    """With an opening of its own, then with one that is carried; a window that gathers ends with its firing."""
-    opens = [graph.nodes[below] for below in graph.below(node.opening)]
-    if any(isinstance(one, g.AperiodicNode | g.PeriodicNode) for one in opens):
-        raise NotYet("a window in RECENT that another window opens")
-    if node.gathered:
-        inside = [graph.nodes[below] for below in graph.below(node.closing)]
-        if any(isinstance(one, g.AperiodicNode | g.PeriodicNode) or g.absences_of(one) for one in inside) or any(
-            isinstance(one, g.JoinNode) and one.middles for one in inside
-        ):
-            raise NotYet("a window in RECENT that is closed by more than classes")
-        for parts in product(_few(graph, node.opening), tuple(_few(graph, node.closing))):
-            yield Shape(number, parts)
-        return
-    middles = tuple(_few(graph, node.middle)) if isinstance(node, g.AperiodicNode) else ()
-    for opening in _few(graph, node.opening):
-        yield from (Shape(number, (opening, middle)) for middle in middles) if middles else [Shape(number, (opening,))]
-    yield from (Shape(number, (m,), (), True) for m in middles) if middles else [Shape(number, (), (), True)]
+def positive_below(graph: g.Graph, number: int) -> Iterator[int]:
+    """A node and all that its shapes are made of."""
+    yield number
+    for operand in positive(graph.nodes[number]):
+        yield from positive_below(graph, operand)
 
 
-def _few(graph: g.Graph, number: int) -> Iterator[Shape]:
-    """The shapes of an operand, but not so many that a product of them could not be counted."""
-    return islice(_shapes(graph, number), SHAPES_MAX + 1)
+def leaves_at(graph: g.Graph, number: int) -> list[int]:
+    """The leaf nodes that shapes of a node have."""
+    return [below for below in positive_below(graph, number) if isinstance(graph.nodes[below], g.LeafNode)]
 
 
 def class_of(graph: g.Graph, leaf_node: int) -> str:
     """The class of a leaf."""
+    return str(key_of(_primitive(graph, leaf_node).event_class))
+
+
+def _primitive(graph: g.Graph, leaf_node: int) -> Primitive:
     node = graph.nodes[leaf_node]
     assert isinstance(node, g.LeafNode)
-    return str(key_of(node.primitive.event_class))
+    return node.primitive
 
 
-def kept_counts(graph: g.Graph, shapes: Sequence[Shape]) -> dict[int, int]:
-    """How many of the latest versions each leaf keeps: the most leaves of its class that a shape has."""
-    most: dict[str, int] = {}
-    leaves: set[int] = set()
-    for shape in shapes:
-        names: dict[str, int] = {}
-        for leaf in shape.leaves():
-            leaves.add(leaf)
-            names[class_of(graph, leaf)] = names.get(class_of(graph, leaf), 0) + 1
-        for name, count in names.items():
-            most[name] = max(most.get(name, 0), count)
-    return {leaf: most[class_of(graph, leaf)] for leaf in leaves}
+def _kind(graph: g.Graph, leaf_node: int) -> Primitive:
+    """What two leaves have in common that any version fits both or none."""
+    return replace(_primitive(graph, leaf_node), event_class=class_of(graph, leaf_node))
 
 
-def filled(slots: Sequence[int], names: Sequence[str], kept: Mapping[int, Sequence[Occ]]) -> list[Occ] | None:
-    """A version for every leaf of a shape, class by class; None if there are too few."""
-    found: list[Occ | None] = [None] * len(slots)
-    for name in dict.fromkeys(names):
-        at = [i for i, of in enumerate(names) if of == name]
-        chosen = _latest([slots[i] for i in at], kept)
-        if chosen is None:
-            return None
-        for i, one in zip(at, chosen, strict=True):
-            found[i] = one
-    return [one for one in found if one is not None]
+def is_window(node: g.GraphNode) -> bool:
+    """Whether it is a window whose opening stays after a firing."""
+    return isinstance(node, g.AperiodicNode | g.PeriodicNode) and not node.gathered
 
 
-def _latest(slots: Sequence[int], kept: Mapping[int, Sequence[Occ]]) -> list[Occ] | None:
-    """Of all ways to give each leaf a version that fits, none twice, that with the latest; the oldest leftmost."""
-    count = len(slots)
-    if len(set(slots)) == 1:
-        waiting = kept[slots[0]]
+def most_leaves(graph: g.Graph, number: int) -> Counter[str]:
+    """Of each class the most leaves that a shape has."""
+    node = graph.nodes[number]
+    if isinstance(node, g.LeafNode):
+        return Counter([class_of(graph, number)])
+    parts = [most_leaves(graph, operand) for operand in positive(node)]
+    match node:
+        case g.EitherNode():
+            return reduce(lambda one, other: one | other, parts)
+        case g.JoinNode(needed=needed):
+            names = {name for part in parts for name in part}
+            return Counter({name: sum(sorted((p[name] for p in parts), reverse=True)[:needed]) for name in names})
+        case g.RepeatNode(count=count):
+            return Counter({name: count * times for name, times in parts[0].items()})
+        case _:
+            return sum(parts, Counter())
+
+
+def _gathered_leaves(graph: g.Graph, number: int) -> Iterator[int]:
+    """The leaves of what is gathered between: it may take what stands at no leaf, so all have to be known."""
+    for below in positive_below(graph, number):
+        node = graph.nodes[below]
+        sources: list[int] = []
+        if isinstance(node, g.JoinNode):
+            sources = [middle.node for middle in node.middles]
+        elif isinstance(node, g.AperiodicNode) and node.gathered:
+            sources = [node.middle]
+        for source in sources:
+            yield from (leaf for leaf in graph.below(source) if isinstance(graph.nodes[leaf], g.LeafNode))
+
+
+def _always(graph: g.Graph, number: int) -> frozenset[int]:
+    """The leaves that every shape has."""
+    node = graph.nodes[number]
+    if isinstance(node, g.LeafNode):
+        return frozenset({number})
+    operands = positive(node)
+    if isinstance(node, g.EitherNode) or (isinstance(node, g.JoinNode) and node.needed < len(node.slots)):
+        return frozenset()
+    # A window may have been opened before the last firing.
+    return frozenset().union(*(_always(graph, one) for one in operands[1 if is_window(node) else 0 :]))
+
+
+def _choices(graph: g.Graph, number: int) -> int:
+    """How many shapes there are, where it does not matter which of the copies of `E{n}` has which."""
+    node = graph.nodes[number]
+    parts = [_choices(graph, operand) for operand in positive(node)]
+    match node:
+        case g.LeafNode():
+            return 1
+        case g.EitherNode():
+            return sum(parts)
+        case g.JoinNode(needed=needed):
+            # The sums of the products of so many of them, one operand after the other.
+            sums = [1, *[0] * needed]
+            for part in parts:
+                sums = [1, *(sums[i] + sums[i - 1] * part for i in range(1, needed + 1))]
+            return sums[needed]
+        case g.RepeatNode(count=count):
+            return comb(parts[0] + count - 1, count) if parts[0] > 1 else 1
+        case g.AperiodicNode(gathered=False):
+            return (parts[0] + 1) * parts[1]
+        case g.PeriodicNode(gathered=False):
+            return parts[0] + 1
+        case _:
+            return reduce(lambda one, other: one * other, parts)
+
+
+@dataclass(slots=True)
+class _Fillings:
+    """All fillings of a node and those below it."""
+
+    graph: g.Graph
+    place: Mapping[int, int]
+    like: Mapping[int, int]
+    classes: int
+
+    def at(self, number: int) -> frozenset[Filling]:
+        node = self.graph.nodes[number]
+        if isinstance(node, g.LeafNode):
+            own = self.place.get(number)
+            return frozenset({tuple((self.like[number],) if i == own else () for i in range(self.classes))})
+        parts = [self.at(operand) for operand in positive(node)]
+        match node:
+            case g.EitherNode():
+                return frozenset().union(*parts)
+            case g.JoinNode(needed=needed):
+                return frozenset().union(*(self._all(chosen) for chosen in _different(parts, needed)))
+            case g.RepeatNode(count=count):
+                return self._times(parts[0], count)
+            case g.AperiodicNode(gathered=False):
+                return self._all(parts) | parts[1]
+            case g.PeriodicNode(gathered=False):
+                return parts[0] | {((),) * self.classes}
+            case _:
+                return self._all(parts)
+
+    def _all(self, parts: Sequence[frozenset[Filling]]) -> frozenset[Filling]:
+        """One of each, from left to right."""
+        found: frozenset[Filling] = frozenset({((),) * self.classes})
+        for part in parts:
+            found = frozenset(_joined(one, other) for one in found for other in part)
+            if len(found) > limits.COMPOSITE_FILLINGS_MAX:
+                limit = f"{limits.COMPOSITE_FILLINGS_MAX:,}"
+                raise NotYet(
+                    f"more than {limit} orders of masks of a class in RECENT (another CONTEXT has no such limit)"
+                )
+        return found
+
+    def _times(self, part: frozenset[Filling], count: int) -> frozenset[Filling]:
+        """So many copies: twice the half of them, for there may be a hundred thousand."""
+        if count == 1:
+            return part
+        half = self._times(part, count // 2)
+        return self._all([half, half, part] if count % 2 else [half, half])
+
+
+def _different(parts: Sequence[frozenset[Filling]], needed: int) -> Iterator[tuple[frozenset[Filling], ...]]:
+    """Every choice of operands, once where they have the same fillings."""
+    return iter(dict.fromkeys(combinations(parts, needed)))
+
+
+def _joined(one: Filling, other: Filling) -> Filling:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+def latest(leaves: Sequence[int], kept: Mapping[int, Sequence[int]]) -> list[int] | None:
+    """Of all ways to give each leaf a version that fits, none twice, that with the latest; the oldest leftmost.
+
+    `kept` has the versions of each leaf, ascending.
+    """
+    count = len(leaves)
+    if len(set(leaves)) == 1:
+        waiting = kept[leaves[0]]
         return list(waiting[-count:]) if len(waiting) >= count else None
-    fits = [{one.parts[0][0].place: one for one in kept[slot]} for slot in slots]
-    places = sorted({place for fit in fits for place in fit}, reverse=True)
-    for chosen in combinations(places, count):
-        order = _leftmost(fits, sorted(chosen))
-        if order is not None:
-            return [fit[place] for fit, place in zip(fits, order, strict=True)]
-    return None
+    fits = [frozenset(kept[leaf]) for leaf in leaves]
+    given: dict[int, int] = {}
+    # Sets of versions that leaves can be given are the independent sets of a matroid: greed finds the latest.
+    for version in sorted(frozenset().union(*fits), reverse=True):
+        if len(given) == count:
+            break
+        _give(version, fits, given, set())
+    return _leftmost(fits, sorted(given.values())) if len(given) == count else None
 
 
-def _leftmost(fits: Sequence[Mapping[int, Occ]], places: list[int]) -> list[int] | None:
-    """The places in the order of the leaves, least first where they may choose."""
-    if not fits:
-        return []
-    for place in places:
-        if place in fits[0]:
-            rest = _leftmost(fits[1:], [other for other in places if other != place])
-            if rest is not None:
-                return [place, *rest]
-    return None
+def _give(version: int, fits: Sequence[frozenset[int]], given: dict[int, int], tried: set[int]) -> bool:
+    """Give a leaf a version, others theirs anew if need be; what had one still has one."""
+    for leaf, fitting in enumerate(fits):
+        if version in fitting and leaf not in tried:
+            tried.add(leaf)
+            if leaf not in given or _give(given[leaf], fits, given, tried):
+                given[leaf] = version
+                return True
+    return False
+
+
+def _leftmost(fits: Sequence[frozenset[int]], versions: list[int]) -> list[int]:
+    """These versions in the order of the leaves, the oldest leftmost where there is a choice."""
+    found: list[int] = []
+    left = list(versions)
+    for leaf, fitting in enumerate(fits):
+        for version in left:
+            others = [one for one in left if one != version]
+            if version in fitting and _can_fill(fits[leaf + 1 :], others):
+                found.append(version)
+                left = others
+                break
+    return found
+
+
+def _can_fill(fits: Sequence[frozenset[int]], versions: Sequence[int]) -> bool:
+    given: dict[int, int] = {}
+    return all(_give(version, fits, given, set()) for version in versions)

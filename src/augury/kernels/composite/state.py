@@ -14,9 +14,13 @@ from itertools import product
 from augury.event import EventClass
 from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.flat.state import FlatState
+from augury.kernels.composite.flat.tables import names_all
 from augury.kernels.composite.known import Known, nothing_known
 from augury.kernels.composite.occurrence import KeyState, Point
 from augury.kernels.match.streams import FRESH
+
+SPARE_GRAPHS = 1024
+"""Graphs that may be kept in vain before they are looked through."""
 
 Key = tuple[int, ...]
 """The number of the partition, then that of each shared variable's value."""
@@ -24,24 +28,43 @@ Key = tuple[int, ...]
 
 @dataclass(slots=True)
 class GraphState(Known):
-    """A graph per key; `alarms` has the first timer of each key, or older ones."""
+    """A graph per key; `alarms` has the first timer of each key, or older ones.
 
+    `is_keyed`: every version names its graphs whole; then those that are empty again are let go, and `swept` is how
+    many there were when all were last looked through. `lost` counts what graphs had dropped that are gone.
+    """
+
+    is_keyed: bool = field(kw_only=True)
     graphs: dict[Key, KeyState] = field(default_factory=dict)
     agreeing: dict[Key, list[Key]] = field(default_factory=dict)
     alarms: list[tuple[Point, Key]] = field(default_factory=list)
+    swept: int = 0
+    lost: int = 0
 
     @property
     def dropped(self) -> int:
         """How many operands were let go because too many were kept."""
-        return sum(node.dropped for graph in self.graphs.values() for node in graph.nodes)
+        return self.lost + sum(node.dropped for graph in self.graphs.values() for node in graph.nodes)
 
     def enter(self, key: Key, graph: KeyState) -> None:
         """Add the graph of a key."""
         self.graphs[key] = graph
         # A version that names some of the values touches all graphs that have them.
-        for part in dict.fromkeys(_parts(key)):
+        for part in () if self.is_keyed else dict.fromkeys(_parts(key)):
             self.agreeing.setdefault(part, []).append(key)
         self.alarm(key)
+
+    def sweep(self, tick: int) -> None:
+        """Now and then let go of graphs that are empty, once what has expired by a tick is gone."""
+        if not self.is_keyed or len(self.graphs) <= 2 * self.swept + SPARE_GRAPHS:
+            return
+        for key, graph in list(self.graphs.items()):
+            for node in graph.nodes:
+                node.purge(tick)
+            if not graph.timers and not any(one for node in graph.nodes for one in node.everything()):
+                self.lost += sum(node.dropped for node in graph.nodes)
+                del self.graphs[key]
+        self.swept = len(self.graphs)
 
     def alarm(self, key: Key) -> None:
         """Note when the first timer of a key is due."""
@@ -56,8 +79,9 @@ class GraphState(Known):
             keys = set()
             while self.alarms and self.alarms[0][0] == point:
                 key = heappop(self.alarms)[1]
-                timers = self.graphs[key].timers
-                if timers and timers[0][0] == point:
+                # A graph may be gone, and its alarms with it.
+                graph = self.graphs.get(key)
+                if graph is not None and graph.timers and graph.timers[0][0] == point:
                     keys.add(key)
             if keys:
                 yield point, sorted(keys)
@@ -69,11 +93,17 @@ CompositeState = GraphState | FlatState
 def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> CompositeState:
     """Before the first version."""
     known = nothing_known(detector, classes)
-    return GraphState(*known) if detector.flat is None else FlatState(*known, flat=detector.flat)
+    if detector.flat is not None:
+        return FlatState(*known, flat=detector.flat)
+    return GraphState(*known, is_keyed=names_all(detector.graph))
 
 
 def graphs_for(detector: Detector, state: GraphState, bound: Key) -> list[Key]:
     """The graphs that a version which names these values touches; those that are new begin where a part of them was."""
+    if state.is_keyed:
+        if bound not in state.graphs:
+            state.enter(bound, detector.evaluation.empty())
+        return [bound]
     origin = (bound[0], *[FRESH] * (len(bound) - 1))
     if origin not in state.graphs:
         state.enter(origin, detector.evaluation.empty())

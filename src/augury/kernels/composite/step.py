@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from augury.algebra.expression import Feed
 from augury.event import EventClass
-from augury.kernels.batch import Batch, Occurrences
+from augury.kernels.batch import NO_SEQ, Batch, Occurrences
 from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.flat.state import FlatState
 from augury.kernels.composite.flat.step import step_flat
@@ -17,6 +18,7 @@ from augury.kernels.composite.giving import Found, given
 from augury.kernels.composite.occurrence import Occ, Point, now_at
 from augury.kernels.composite.reading import arrivals
 from augury.kernels.composite.state import CompositeState, GraphState, Key, graphs_for
+from augury.kernels.match.shared import Shared
 from augury.kernels.match.streams import FRESH
 
 
@@ -27,22 +29,40 @@ def step(
     event_class: EventClass,
     chronon_us: int,
     until_us: int,
+    *,
+    shared: Shared | None = None,
 ) -> tuple[CompositeState, Occurrences]:
     """Read a batch, then let the clock go on; the state given is used up. `event_class` is that of the complex events.
 
     No version of the batch, and none of a later one, may have been detected before the `until_us` of an earlier step;
-    timers that are due by `until_us` fire.
+    timers that are due by `until_us` fire. `shared` is one value for all expressions that read this batch.
     """
+    into = [(event_class, detector.plan.feeds)]
+    state, (occurrences,) = step_into(detector, state, batch, into, chronon_us, until_us, shared=shared)
+    return state, occurrences
+
+
+def step_into(
+    detector: Detector,
+    state: CompositeState,
+    batch: Batch,
+    into: Sequence[tuple[EventClass, Sequence[Feed]]],
+    chronon_us: int,
+    until_us: int,
+    *,
+    shared: Shared | None = None,
+) -> tuple[CompositeState, list[Occurrences]]:
+    """One step for classes that differ in what feeds their attributes only; each has the errors of the whole."""
     if isinstance(state, FlatState):
-        return step_flat(detector, state, batch, event_class, chronon_us)
+        return step_flat(detector, state, batch, into, chronon_us, shared or Shared())
     detector.tests.errors = 0
-    arrived, errors = arrivals(detector, state, batch)
+    arrived, errors = arrivals(detector, state, batch, shared or Shared())
     found: list[Found] = []
     for version, groups in arrived:
         point = (version.det_time, 1, version.place, 0)
         if state.alarms and state.alarms[0][0] < point:
             _fire(detector, state, point, chronon_us, found)
-        now = now_at(point, chronon_us)
+        now = now_at(point, chronon_us, version.seq == NO_SEQ)
         for key, leaves in _touched(detector, state, groups):
             graph = state.graphs[key]
             before = graph.timers[0] if graph.timers else None
@@ -51,9 +71,12 @@ def step(
                 state.alarm(key)
             if made:
                 found += [Found(point, version, one) for one in _own(detector, key, made)]
+    if arrived:
+        state.sweep(now.tick)
     _fire(detector, state, (until_us, 2, 0, 0), chronon_us, found)
-    occurrences = given(detector, event_class, found)
-    return state, replace(occurrences, errors=occurrences.errors + errors + detector.tests.errors)
+    errors += detector.tests.errors
+    classes = [given(detector, feeds, event_class, found) for event_class, feeds in into]
+    return state, [replace(occurrences, errors=occurrences.errors + errors) for occurrences in classes]
 
 
 def _touched(
@@ -62,10 +85,6 @@ def _touched(
     """The graphs in which a version stands, each with the leaves at which it does."""
     if len(groups) == 1:
         bound, leaves = groups[0]
-        if len(bound) == 1:
-            if bound not in state.graphs:
-                state.enter(bound, detector.evaluation.empty())
-            return [(bound, leaves)]
         return [(key, leaves) for key in graphs_for(detector, state, bound)]
     # All graphs that are new begin before this version.
     for bound, _ in groups:

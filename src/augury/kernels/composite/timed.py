@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from augury.graphs.graph import AbsentForNode, AperiodicNode, PeriodicNode, PlusNode
-from augury.kernels.composite.joins import Inputs
+from augury.graphs.graph import AbsentForNode, AperiodicNode, PeriodicNode, PlusNode, Scope
+from augury.kernels.composite.joins import Inputs, between, going
 from augury.kernels.composite.occurrence import (
     NodeState,
     Now,
@@ -64,6 +64,7 @@ class AbsentForOp:
     """A timer after each operand, unless something comes between."""
 
     node: AbsentForNode
+    tests: Tests
 
     def empty(self) -> NodeState:
         """Nothing waits."""
@@ -75,7 +76,7 @@ class AbsentForOp:
         delay = self.node.delay_us
         numbers = {number for _, _, _, number, _ in due}
         fires = [window.opening for window in state.windows if window.number in numbers]
-        fires = [one for one in fires if not any(one.end < b.start and b.end < now.point for b in state.absent)]
+        fires = [one for one in fires if not self._came(state, one, now.point)]
         state.windows = [window for window in state.windows if window.number not in numbers]
         for one in inputs[0]:
             point = due_point(one, delay)
@@ -90,6 +91,10 @@ class AbsentForOp:
             first = min((window.opening.end for window in state.windows), default=None)
             state.absent = [] if first is None else [one for one in state.absent if one.start > first]
         return [later(one, now.point, one.occ_time + delay) for one in fires]
+
+    def _came(self, state: NodeState, opening: Occ, due: Point) -> bool:
+        there = [one for one in state.absent if opening.end < one.start and one.end < due]
+        return any(self.tests.agree(self.node.scope, opening, one) for one in there)
 
 
 @dataclass(slots=True)
@@ -141,11 +146,8 @@ class AperiodicOp:
         fitting = [w for w in state.windows if w.opening.end < middle.start and not conflict(w.opening, middle)]
 
         def complete(windows: list[Window]) -> Occ | None:
-            taken = [middle]
-            for window in windows:
-                if not any(conflict(window.opening, by) for by in taken):
-                    taken.append(window.opening)
-            made = merged(taken)
+            openings = going([window.opening for window in windows], [middle], self.node.scope, self.tests, None)
+            made = merged([*openings, middle]) if openings else None
             return made if made is not None and self.tests.passes(self.node.scope, made) else None
 
         return self.pairing.windows(fitting, complete)
@@ -170,7 +172,8 @@ def close(
     used: list[Used],
 ) -> list[Occ]:
     """Close windows; what takes place then, if the node gathers, and is used up by it."""
-    closed = pairing.closed([window for window in state.windows if window.opening.end < closing.start])
+    before = [window for window in state.windows if window.opening.end < closing.start]
+    closed = pairing.closed([window for window in before if tests.agree(node.scope, window.opening, closing)])
     gone = set(map(id, closed))
     state.windows = [window for window in state.windows if id(window) not in gone]
     if not node.gathered:
@@ -179,19 +182,17 @@ def close(
 
     def complete(windows: list[Window]) -> Occ | None:
         # A window takes part if something came in it; all openings are taken before what came between.
-        inside: list[Used] = []
-        for window in windows:
-            apart = not any(conflict(window.opening, by) for _, by in inside)
-            if apart and _came_between(node, state, window.opening, closing):
-                inside.append((_OPENING, window.opening))
-        openings = [one for _, one in inside]
+        fitting = [w.opening for w in windows if _came_between(node, state, w.opening, closing, tests)]
+        openings = going(fitting, [closing], node.scope, tests, None)
+        if not openings:
+            return None
+        middles: list[Occ] = []
         if isinstance(node, AperiodicNode):
-            middles = _between(state, openings, closing, node.scope.within_us)
-            inside = [*inside, *((_MIDDLE, one) for one in middles)] if middles else []
-        made = merged([*(one for _, one in inside), closing]) if inside else None
+            middles = _inside(state, openings, closing, node.scope, tests)
+        made = merged([*openings, *middles, closing])
         if made is None or not tests.passes(node.scope, made):
             return None
-        new.extend([*inside, (_CLOSING, closing)])
+        new.extend([*((_OPENING, one) for one in openings), *((_MIDDLE, one) for one in middles), (_CLOSING, closing)])
         return made
 
     found = pairing.windows(closed, complete)
@@ -202,29 +203,22 @@ def close(
     return found
 
 
-def _came_between(node: AperiodicNode | PeriodicNode, state: NodeState, opening: Occ, closing: Occ) -> bool:
+def _came_between(
+    node: AperiodicNode | PeriodicNode, state: NodeState, opening: Occ, closing: Occ, tests: Tests
+) -> bool:
     """Whether there is anything to gather from an opening to a closing."""
     if conflict(opening, closing):
         return False
     if isinstance(node, PeriodicNode):
         # The first of the periods says whether any is before the closing.
         return due_point(opening, node.period_us) < closing.start
-    return bool(_between(state, [opening], closing, node.scope.within_us))
+    return bool(_inside(state, [opening], closing, node.scope, tests))
 
 
-def _between(state: NodeState, openings: Sequence[Occ], closing: Occ, within: int | None) -> list[Occ]:
+def _inside(state: NodeState, openings: Sequence[Occ], closing: Occ, scope: Scope, tests: Tests) -> list[Occ]:
     """What came after one of the openings and before the closing, as far as it goes with them, oldest first."""
-    found: list[Occ] = []
-    taken = [*openings, closing]
-    for one in state.middles:
-        after = any(opening.end < one.start for opening in openings)
-        if not after or one.end >= closing.start or any(conflict(one, by) for by in taken):
-            continue
-        span = max(by.most for by in (one, *taken)) - min(by.least for by in (one, *taken))
-        if within is None or span <= within:
-            taken.append(one)
-            found.append(one)
-    return found
+    first = min(opening.end for opening in openings)
+    return going(between(state.middles, first, closing), [*openings, closing], scope, tests, None)
 
 
 @dataclass(slots=True)

@@ -27,6 +27,7 @@ from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import stored, taken
 from augury.kernels.match.state import Events, MatchState
 from augury.kernels.match.walk import alike_best, best_of_each, unrolled
+from augury.kernels.order import in_order, least_first, places
 
 Shorts = npt.NDArray[np.int32]
 
@@ -212,15 +213,9 @@ def _keys(tuples: Tuples) -> list[tuple[Any, ...]]:
     values = [tuples.variable(name).to_pylist() for name in names]
     events = tuples.events
     return [
-        (tuple(events[tuples.begins[i] : tuples.begins[i + 1]].tolist()), *(_in_order(v[i]) for v in values))
+        (tuple(events[tuples.begins[i] : tuples.begins[i + 1]].tolist()), *(least_first(v[i]) for v in values))
         for i in range(len(tuples))
     ]
-
-
-def _in_order(value: Any) -> tuple[bool, bool, Any]:
-    """Least first; NaN is greater than every number, and NULL comes last."""
-    is_nan = isinstance(value, float) and math.isnan(value)
-    return value is None, is_nan, None if value is None or is_nan else value
 
 
 def _distinct(tuples: Tuples) -> Tuples:
@@ -261,7 +256,7 @@ def _one_per_values(tuples: Tuples) -> Integers:
     keys = _keys(tuples)
     best: dict[tuple[Any, ...], int] = {}
     for i, event in enumerate(tuples.candidates.event.tolist()):
-        alike = (event, *(_in_order(values[i]) for values in feeds))
+        alike = (event, *(least_first(values[i]) for values in feeds))
         other = best.get(alike)
         if other is None or _preferred(keys[i], keys[other]):
             best[alike] = i
@@ -304,7 +299,7 @@ def _aggregate(function: str, values: list[Any], kind: t.Type) -> Any:
     if not values:
         return None
     if function in ("MIN", "MAX"):
-        return (min if function == "MIN" else max)(values, key=_in_order)
+        return (min if function == "MIN" else max)(values, key=least_first)
     if isinstance(values[0], float):
         total = math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
         return total if function == "SUM" else total / len(values)
@@ -327,27 +322,11 @@ def _ordered(event_class: EventClass, chosen: Tuples, values: pa.Table) -> Occur
     event = chosen.candidates.event
     seq = held.seq[event]
     constituents = _constituents(chosen, held)
-    found = Occurrences(event_class, seq, held.occ_time[event], held.det_time[event], values, constituents)
+    found = Occurrences.first(event_class, seq, held.occ_time[event], held.det_time[event], values, constituents)
     if len(seq) < 2 or (np.diff(seq) > 0).all():
         return found
-    keys = [taken(values, name, np.arange(len(seq))).to_pylist() for name in event_class.key]
-    lists = constituents.to_pylist()
-    rest = [column.to_pylist() for column in values.columns]
-
-    def place(i: int) -> tuple[Any, ...]:
-        # What has no key is told apart by its constituents and values.
-        return seq[i], [_in_order(k[i]) for k in keys], lists[i], [_in_order(r[i]) for r in rest]
-
-    order = sorted(range(len(seq)), key=place)
-    at = np.array(order, np.int64)
-    return Occurrences(
-        event_class,
-        seq[at],
-        found.occ_time[at],
-        found.det_time[at],
-        values.take(pa.array(at)) if values.num_columns else values,
-        constituents.take(pa.array(at)),
-    )
+    place = places(seq, found.det_time)
+    return found.at(np.array(in_order(event_class, place, constituents.to_pylist(), values.columns), np.int64))
 
 
 def _constituents(chosen: Tuples, held: Events) -> pa.Array:

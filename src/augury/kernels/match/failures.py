@@ -28,10 +28,11 @@ from augury.algebra.expression import (
 from augury.algebra.inner import written_name
 from augury.algebra.scalar import Constant, Field, dump, leaves
 from augury.automata.alphabet import is_found, names_start
-from augury.kernels.match.inline import inline, value_text
+from augury.kernels.match.inline import inline
 from augury.kernels.match.leaves import true_rows
 from augury.kernels.match.past import FRESH, Past, Valuation
 from augury.kernels.match.reading import START, Marked, Places, Reading
+from augury.kernels.told import value_text, with_article
 
 Op = MatchOperator
 _WAYS_TRIED: Final = 8
@@ -121,7 +122,7 @@ class _Asked:
             return f"{self.text(leaf)} does not take place at {self.past.seq(place)}, whatever its variables stand for"
         name, seq = self.past.event_class(place).name, self.past.seq(place)
         if name != leaf.event_class:
-            return f"the event at {seq} is {_a(name)}, not {_a(leaf.event_class)}"
+            return f"the event at {seq} is {with_article(name)}, not {with_article(leaf.event_class)}"
         for i, binding in enumerate(leaf.bindings):
             alone = tuple(b if j == i else Anything() for j, b in enumerate(leaf.bindings))
             value = f"{self.past.event_class(place).attributes[i].name} = {value_text(self.past.value(place, i))}"
@@ -203,7 +204,7 @@ class _Asked:
         names = _either(texts)
         classes = [operand.event_class for operand in operands if isinstance(operand, Primitive)]
         if place != START and len(classes) == len(operands) and self.past.event_class(place).name not in classes:
-            said = f"the event at {self.at(place)} is {_a(self.past.event_class(place).name)}, {names}"
+            said = f"the event at {self.at(place)} is {with_article(self.past.event_class(place).name)}, {names}"
             return Failure(part, said, near)
         sentences = "; ".join(dict.fromkeys(failure.sentence for failure in each))
         variables = dict.fromkeys(name for failure in each for name in failure.variables)
@@ -365,10 +366,6 @@ def _sides(part: Expression) -> Iterator[Expression]:
 
 def _either(texts: Sequence[str]) -> str:
     return f"neither {texts[0]} nor {texts[1]}" if len(texts) == 2 else f"none of {', '.join(texts)}"
-
-
-def _a(name: str) -> str:
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 _AFTER: dict[Op, Callable[[_Asked, Sequence[Expression], Places, int, Marked], Failure]] = {

@@ -1,4 +1,4 @@
-"""Event expressions and values on one line, as they are written in a program; for sentences about them."""
+"""Event expressions on one line, as they are written in a program; for sentences about them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from augury.algebra.expression import (
     Primitive,
     Some,
 )
-from augury.algebra.scalar import Constant, dump
 from augury.automata.alphabet import condition
-from augury.clock import show_duration, show_time
 from augury.diagnostics import NOWHERE
-from augury.types import STRING, Duration, Timestamp
 
 Op = MatchOperator
 
@@ -33,23 +30,6 @@ def inline(expression: Expression, source: str | None = None) -> str:
     if source is not None and expression.span != NOWHERE:
         return " ".join(source[expression.span.start : expression.span.end].split())
     return _text(expression)[0]
-
-
-def value_text(constant: Constant) -> str:
-    """A value as people read it, whatever its type."""
-    match constant.value, constant.type:
-        case None, _:
-            return "NULL"
-        case int(microseconds), Timestamp():
-            return show_time(microseconds)
-        case int(microseconds), Duration():
-            return show_duration(microseconds)
-        case str(text), _:
-            return dump(Constant(text, STRING))
-        case bool(flag), _:
-            return str(flag).upper()
-        case value, _:
-            return str(value)
 
 
 def _text(expression: Expression) -> tuple[str, int]:

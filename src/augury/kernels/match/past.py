@@ -42,7 +42,6 @@ from augury.kernels.columns import arrow_type
 from augury.kernels.columns.casts import convert
 from augury.kernels.columns.column import Column
 from augury.kernels.match.detector import detector_of
-from augury.kernels.match.inline import value_text
 from augury.kernels.match.inner import set_apart
 from augury.kernels.match.kinds import values_demanded
 from augury.kernels.match.leaves import Rows, code_of, history_rows, keyed_places, true_rows
@@ -50,6 +49,8 @@ from augury.kernels.match.said import letters_say, no_values
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.state import initial_state
 from augury.kernels.match.step import step
+from augury.kernels.order import without_seq
+from augury.kernels.told import value_text
 
 FRESH: Final = -1
 """A value that no event has had."""
@@ -271,17 +272,24 @@ def plain(value: Any) -> Any:
     return value.as_py()
 
 
-def pasts(plan: MatchPlan, question: Question, batch: Batch, seq: int) -> list[Past]:
-    """The history up to each event of that `seq`, complex ones besides the version, that is in a history at all."""
-    index = history_rows(until(batch, seq), plan.over)
-    own = [i for i in index.tolist() if batch.seq[i] == seq]
-    found = [_same_partition(batch, index[index <= i], plan.partition_by) for i in own]
+def pasts(
+    plan: MatchPlan, question: Question, batch: Batch, seq: int | None, clock_us: int | None = None
+) -> list[Past]:
+    """The history up to each event of that `seq`, complex ones besides the version, that is in a history at all.
+
+    Without a `seq`, up to each event that the clock completed at `clock_us`.
+    """
+    index = history_rows(batch, plan.over)
+    is_own = batch.seq == seq if seq is not None else without_seq(batch.seq) & (batch.det_time == clock_us)
+    found = [same_partition(batch, index[index <= i], plan.partition_by) for i in index[is_own[index]]]
     return [_past(question, rows) for rows in found if rows is not None]
 
 
 def until(batch: Batch, seq: int) -> Batch:
     """The versions up to one, complex events right after it included."""
-    end = int(np.searchsorted(batch.seq, seq, side="right"))
+    # Not by search: events that the clock completed stand between versions, and have no `seq`.
+    at = np.flatnonzero(batch.seq == seq)
+    end = int(at[-1]) + 1 if len(at) else len(batch)
     return replace(
         batch,
         code=batch.code[:end],
@@ -293,7 +301,7 @@ def until(batch: Batch, seq: int) -> Batch:
     )
 
 
-def _same_partition(batch: Batch, index: Integers, names: Sequence[str]) -> Rows | None:
+def same_partition(batch: Batch, index: Integers, names: Sequence[str]) -> Rows | None:
     """The rows that have the values of the last one; None where it is in no partition."""
     has = np.array([all(c.attribute(name) is not None for name in names) for c in batch.classes], np.bool_)
     if not has[batch.code[index[-1]]]:

@@ -14,13 +14,16 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True, eq=False)
 class Shared:
-    """Values by what they were worked out from."""
+    """Values by what they were worked out from, and how often one was there already."""
 
     known: dict[Hashable, Any] = field(default_factory=dict)
+    reused: int = 0
 
     def get(self, key: Hashable, made: Callable[[], _T]) -> _T:
         """The value, worked out if it is asked for the first time."""
-        if key not in self.known:
+        if key in self.known:
+            self.reused += 1
+        else:
             self.known[key] = made()
         found: _T = self.known[key]
         return found

@@ -16,7 +16,7 @@ from augury import limits
 from augury.algebra.expression import Choice
 from augury.automata.alphabet import is_found, number_of
 from augury.event import EventClass
-from augury.kernels.batch import Batch, Integers, Occurrences, joined
+from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
 from augury.kernels.match.kinds import of_right_kind
@@ -350,7 +350,9 @@ def expiry(
         if lifespan is not None:
             of = events.code == code
             ends[of] = np.maximum(events.occ_time[of] + lifespan, events.det_time[of])
-    return ends, events.det_time // chronon_us * chronon_us
+    # What a timer completed at a tick comes before the purge of that tick.
+    known = events.det_time - (events.seq == NO_SEQ)
+    return ends, known // chronon_us * chronon_us
 
 
 def _symbols(detector: Detector, leaves: Integers) -> npt.NDArray[np.int32]:

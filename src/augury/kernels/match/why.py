@@ -17,76 +17,38 @@ from augury.algebra.expression import Expression, MatchPlan, Place, Variable, pa
 from augury.algebra.scalar import Constant, Field, Leaf, Scalar, leaves
 from augury.automata.runs import FINAL, Runs, TooManyRuns
 from augury.automata.tuples import tuples_of
-from augury.clock import show_time
 from augury.diagnostics import Span
 from augury.event import key_of
 from augury.kernels.batch import Batch
 from augury.kernels.columns import arrow_type, evaluate, holds
-from augury.kernels.match.inline import inline, value_text
+from augury.kernels.match.inline import inline
 from augury.kernels.match.past import Past, Question, TooManyValues, occurrences_at, pasts, plain, question_of
+from augury.kernels.told import Constituent, NotAnOccurrence, Why
 
 THE_PLACE = "the place itself"
 """What an event is there for that no part asks for: the expression takes place at it."""
 
 
-class NotAnOccurrence(LookupError):
-    """The expression does not take place there, or not with these constituents; `why_not` says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constituent:
-    """An event of an occurrence tuple, and the parts that it satisfies; of a complex event the versions `made_of`."""
-
-    seq: int
-    event_class: str
-    event: str
-    occ_time: int
-    parts: tuple[str, ...]
-    made_of: tuple[int, ...]
-
-    def dump(self, width: int = 0) -> str:
-        """One line; the event takes up so many characters."""
-        return f"seq {self.seq}  {self.event:<{width}} at {show_time(self.occ_time)}  as {', '.join(self.parts)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """An occurrence at the event `seq`: its tuple, earliest first, and the variables that it binds, by name."""
-
-    seq: int
-    events: tuple[Constituent, ...]
-    values: tuple[tuple[str, Constant], ...]
-
-    @property
-    def constituents(self) -> list[int]:
-        """The subscribed versions, ascending, as an occurrence lists them."""
-        return sorted({seq for one in self.events for seq in one.made_of})
-
-    def dump(self) -> str:
-        """A title, and a line a constituent."""
-        bound = ", ".join(f"{name} = {value_text(value)}" for name, value in self.values)
-        width = max(len(one.event) for one in self.events)
-        title = f"takes place at {self.seq}{f' with {bound}' if bound else ''}"
-        return "\n".join([title, *(f"  {one.dump(width)}" for one in self.events)])
-
-
 def why(
     plan: MatchPlan,
     batch: Batch,
-    seq: int,
+    seq: int | None,
     constituents: Sequence[int] | None = None,
     values: Mapping[str, object] | None = None,
     *,
+    clock_us: int | None = None,
     source: str | None = None,
     chronon_us: int = 1_000_000,
 ) -> Why:
     """The tuple of the occurrence at `seq` that has just these constituents; without them, one that COLLECT chooses.
 
-    `values` are attributes of the occurrence, which tell apart tuples that have the same events, and occurrences of
-    COLLECT ALL. `source` is the text of the program, from which parts are cited. Raises `NotAnOccurrence`,
-    `TooManyValues`, and what `detector_of` raises.
+    At an event that the clock completed there is no `seq`, but `clock_us`, its det_time, and constituents. `values`
+    are attributes of the occurrence, which tell apart tuples that have the same events, and occurrences of COLLECT
+    ALL. `source` is the text of the program, from which parts are cited. Raises `NotAnOccurrence`, `TooManyValues`,
+    and what `detector_of` raises.
     """
     if constituents is None:
+        assert seq is not None, "what the clock completed is asked about with its constituents"
         constituents, values = _collected(plan, batch, seq, values or {}, chronon_us)
     question = question_of(plan.expression)
     wanted = {
@@ -94,14 +56,14 @@ def why(
         for feed in plan.feeds
         if isinstance(feed.value, Field) and not feed.value.scope and feed.attribute in (values or {})
     }
-    for past in pasts(plan, question, batch, seq):
+    for past in pasts(plan, question, batch, seq, clock_us):
         try:
             found = _chosen(past, True, frozenset(constituents), wanted, plan.where, plan.expression.span)
         except TooManyRuns:
             found = _chosen(past, False, frozenset(constituents), wanted, plan.where, plan.expression.span)
         if found is not None:
             return _told(past, found, source)
-    raise NotAnOccurrence(f"there is no occurrence at {seq} with the constituents {list(constituents)}")
+    raise NotAnOccurrence(f"there is no occurrence at {seq or 'the clock'} with the constituents {list(constituents)}")
 
 
 def _collected(
@@ -279,4 +241,5 @@ def _told(past: Past, found: Found, source: str | None) -> Why:
                 tuple(sorted(past.constituents(place))),
             )
         )
-    return Why(past.seq(past.last), tuple(constituents), found.values)
+    seq = past.seq(past.last)
+    return Why(seq if seq > 0 else None, tuple(constituents), found.values)

@@ -8,23 +8,25 @@ gets furthest is told, and of equal ones the latest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, product
 from math import prod
 from typing import Final
 
+from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Aggregate, Apply, Choice, Expression, Feed, MatchOperator, MatchPlan, walk
 from augury.algebra.scalar import Constant, Field, dump, leaves
 from augury.automata.automaton import Automaton
 from augury.clock import show_duration
-from augury.diagnostics import NOWHERE, Span
+from augury.diagnostics import NOWHERE
 from augury.event import key_of
 from augury.kernels.batch import ASSERT, Batch
 from augury.kernels.match.failures import Failure, failure_of
-from augury.kernels.match.inline import inline, value_text
+from augury.kernels.match.inline import inline
 from augury.kernels.match.parallel import emit, moves_of
 from augury.kernels.match.past import FRESH, Past, Valuation, occurrences_at, pasts, plain, question_of
 from augury.kernels.match.reading import Reading
+from augury.kernels.told import WhyNot, value_text
 from augury.types import BIGINT
 
 _VALUES_TRIED: Final = 8
@@ -32,23 +34,6 @@ _COMBINATIONS_TRIED: Final = 64
 _WALKS_MAX: Final = 5_000
 """How many values of a variable, and combinations of them, are looked at where the event itself does not say which; and
 how many histories are read to see whether an expression takes place."""
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNot:
-    """What failed at the event `seq`: a part, where it stands in the program, and one sentence."""
-
-    seq: int
-    took_place: bool
-    part: str
-    span: Span
-    sentence: str
-
-    def dump(self) -> str:
-        """One line, or two with the part."""
-        if self.took_place:
-            return self.sentence
-        return f"does not take place at {self.seq}: {self.sentence}\n  because of {self.part}"
 
 
 def why_not(
@@ -65,7 +50,7 @@ def why_not(
     question = question_of(plan.expression)
     histories = pasts(plan, question, batch, seq)
     if not histories:
-        return WhyNot(seq, False, whole, span, _outside(plan, batch, seq))
+        return WhyNot(seq, False, whole, span, outside(plan, batch, seq))
     if _took_place(plan, histories, batch, seq, chronon_us):
         return WhyNot(seq, True, whole, span, f"it does take place at {seq}")
     if (filtered := _filtered(plan, batch, seq, chronon_us)) is not None:
@@ -79,7 +64,7 @@ def why_not(
     return WhyNot(seq, False, inline(written, source), written.span, sentence)
 
 
-def _outside(plan: MatchPlan, batch: Batch, seq: int) -> str:
+def outside(plan: MatchPlan | CompositePlan, batch: Batch, seq: int) -> str:
     """Why an event is in no history of the expression."""
     at = [i for i, found in enumerate(batch.seq.tolist()) if found == seq]
     if not at:

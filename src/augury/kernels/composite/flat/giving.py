@@ -5,21 +5,29 @@ In: which versions make each occurrence. Out: occurrences as a kernel gives them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
-from augury.algebra.expression import Aggregate
+from augury.algebra.expression import Aggregate, Feed
 from augury.algebra.scalar import Field, Leaf, Scalar, leaves
 from augury.event import EventClass, key_of
 from augury.kernels.batch import Integers, Occurrences
 from augury.kernels.columns import Evaluated, evaluate
 from augury.kernels.composite.flat.tables import NONE
 from augury.kernels.composite.flat.versions import Versions
-from augury.kernels.composite.giving import fed, in_order
+from augury.kernels.composite.giving import fed
+from augury.kernels.order import in_order, places
 
 
 def given(
-    versions: Versions, event_class: EventClass, events: Integers, begins: Integers, parts: Integers
+    versions: Versions,
+    event_class: EventClass,
+    feeds: Sequence[Feed],
+    events: Integers,
+    begins: Integers,
+    parts: Integers,
 ) -> Occurrences:
     """The complex events: by place, key, constituents, values."""
     leaf = versions.column("leaf")[parts]
@@ -33,7 +41,6 @@ def given(
 
     columns, errors = [], 0
     for attribute in event_class.attributes:
-        feeds = versions.detector.plan.feeds
         value = next((f.value for f in feeds if key_of(f.attribute) == key_of(attribute.name)), None)
         assert not isinstance(value, Aggregate), "a COMPOSITE has no COLLECT"
         found = fed(value, attribute.type, len(events), evaluated)
@@ -41,7 +48,7 @@ def given(
         columns.append(found.values)
     batch, at = versions.rows.batch, versions.index[events]
     names = [a.name for a in event_class.attributes]
-    occurrences = Occurrences(
+    occurrences = Occurrences.first(
         event_class,
         batch.seq[at],
         batch.occ_time[at],
@@ -50,7 +57,13 @@ def given(
         versions.constituents(begins, parts),
         errors + versions.errors,
     )
-    return _sorted(occurrences, events) if _is_unsorted(versions, event_class, events) else occurrences
+    # Complex events that a version completed stand at one place with it.
+    derived = any(one is not None for one in batch.constituents)
+    place = places(occurrences.seq, occurrences.det_time) if derived else events
+    if not _is_unsorted(versions, event_class, place):
+        return occurrences
+    order = in_order(event_class, place, occurrences.constituents.to_pylist(), columns)
+    return occurrences.at(np.array(order, np.int64))
 
 
 def _latest(versions: Versions, field: Field, leaf: Integers, begins: Integers, parts: Integers) -> Integers:
@@ -72,26 +85,3 @@ def _is_unsorted(versions: Versions, event_class: EventClass, events: Integers) 
     if len(events) < 2 or (np.diff(events) > 0).all():
         return False
     return bool(event_class.key) or any(one is not None for one in versions.rows.batch.constituents)
-
-
-def _sorted(found: Occurrences, events: Integers) -> Occurrences:
-    lists = found.constituents.to_pylist()
-    rest = [column.to_pylist() for column in found.values.columns]
-    by_name = dict(zip((key_of(name) for name in found.values.column_names), rest, strict=True))
-    keys = [by_name[key_of(name)] for name in found.event_class.key]
-    places = events.tolist()
-
-    def place(i: int) -> object:
-        return places[i], [in_order(k[i]) for k in keys], lists[i], [in_order(r[i]) for r in rest]
-
-    order = np.array(sorted(range(len(places)), key=place), np.int64)  # type: ignore[arg-type]
-    at = pa.array(order)
-    return Occurrences(
-        found.event_class,
-        found.seq[order],
-        found.occ_time[order],
-        found.det_time[order],
-        found.values.take(at) if found.values.num_columns else found.values,
-        found.constituents.take(at),
-        found.errors,
-    )

@@ -71,12 +71,16 @@ def _rows(count: int, fields: int, fill: int) -> Integers:
 
 @dataclass(slots=True)
 class FlatState(Known):
-    """`pairs` number combinations of values; `keys` graphs have their queues and floors, or their latest versions."""
+    """`pairs` number combinations of values; `keys` graphs have their queues and floors, or their latest versions.
+
+    `swept` is how many versions were held when all of them were last looked through.
+    """
 
     flat: Flat = field(kw_only=True)
     pairs: list[Numbers] = field(default_factory=list)
     held: Held = field(default_factory=_none_held)
     keys: int = 0
+    swept: int = 0
     arena: Integers = field(default_factory=lambda: _rows(0, at.FIELDS, 0))
     counters: Integers = field(default_factory=lambda: np.array([at.NOTHING, 0, 0, 0, 0], np.int64))
     queues: Integers = field(default_factory=lambda: _rows(0, 3, 0))

@@ -13,7 +13,6 @@ from typing import assert_never
 import numpy as np
 import numpy.typing as npt
 
-from augury.algebra.composite import CompositePlan
 from augury.event import key_of
 from augury.graphs import graph as g
 from augury.kernels.composite.protocol import Taking
@@ -44,9 +43,9 @@ class Flat:
     taking: Taking
 
 
-def flat_of(plan: CompositePlan, graph: g.Graph, taking: Taking | None) -> Flat | None:
+def flat_of(graph: g.Graph, taking: Taking | None) -> Flat | None:
     """The tables of a graph, or None if it does not run flat."""
-    if taking is None or not _classes_apart(graph) or not _keyed_everywhere(plan, graph):
+    if taking is None or not _classes_apart(graph) or not names_all(graph):
         return None
     writer = _Writer(graph, taking)
     if not all(writer.fits(number) for number in range(len(graph.nodes))):
@@ -59,9 +58,9 @@ def _classes_apart(graph: g.Graph) -> bool:
     return len(set(names)) == len(names)
 
 
-def _keyed_everywhere(plan: CompositePlan, graph: g.Graph) -> bool:
+def names_all(graph: g.Graph) -> bool:
     """Whether every version names its graph: a value for every shared variable."""
-    wanted = {key_of(v.name) for v in plan.keys}
+    wanted = {key_of(v.name) for v in graph.keys}
     return all(wanted <= set(variable_places(leaf)) for leaf in graph.leaves)
 
 

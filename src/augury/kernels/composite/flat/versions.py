@@ -23,6 +23,7 @@ from augury.kernels.composite.flat.tables import EVER, NONE
 from augury.kernels.composite.reading import numbers_at, rows_of
 from augury.kernels.composite.scalars import TIMES, variable_places
 from augury.kernels.match.leaves import Rows, code_of, remember_tails, stored, truth_of, value_column
+from augury.kernels.match.shared import Shared
 
 _LISTS: Final = pa.list_(pa.int64())
 
@@ -140,9 +141,9 @@ def fields_of(detector: Detector) -> list[Field]:
     return sorted(asked, key=lambda field: (key_of(field.scope), key_of(field.name)))
 
 
-def versions_of(detector: Detector, state: FlatState, batch: Batch) -> Versions:
+def versions_of(detector: Detector, state: FlatState, batch: Batch, shared: Shared) -> Versions:
     """The versions of a batch that fit a leaf, each in the graph of its key."""
-    rows = rows_of(detector, state, batch)
+    rows = rows_of(detector, state, batch, shared)
     leaf = np.full(len(rows.index), NONE, np.int64)
     bound = np.zeros((len(rows.index), len(detector.plan.keys)), np.int64)
     errors = 0

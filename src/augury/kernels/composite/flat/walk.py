@@ -327,6 +327,26 @@ def _arrive(
     return count
 
 
+@compiled(types.void(ROWS, I8, I8, I8, I8, ROWS, ROWS, ROWS, COLUMN))
+def sweep(
+    nodes: Any,
+    queues_each: int,
+    states_each: int,
+    keys: int,
+    tick: int,
+    queues: Any,
+    floors: Any,
+    arena: Any,
+    counters: Any,
+) -> Any:
+    """Let go of what has expired by a tick, in every graph."""
+    for key in range(keys):
+        for at in range(nodes.shape[0]):
+            state = key * states_each + nodes[at, STATE]
+            if nodes[at, STATE] != NONE and tick > floors[state, FLOOR_UNTIL]:
+                _sift(nodes, at, UNTIL, arena, counters, queues, key * queues_each, floors, state, tick)
+
+
 _FOUND = types.Tuple((COLUMN, COLUMN, COLUMN, ROWS, COLUMN))
 
 

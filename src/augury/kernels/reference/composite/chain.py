@@ -69,31 +69,38 @@ class ChainJoin:
         gathered: list[Operand] = []
         lefts, rights = _sides(choice)
         for left in lefts:
-            for middle in self.middles:
-                if middle.least is not None:
-                    for one in self._between(middle, left, rights[0]):
-                        gathered += [one] if self._may_join(one, [made, *gathered]) else []
+            for one in self._gathered(left, rights[0]) or ():
+                gathered += [one] if self._may_join(one, [made, *gathered]) else []
         whole = joined([made, *gathered])
         return whole if passes(self.setting, self.terms, whole) else None
 
     def _has_middles(self, left: Operand | None, right: Operand) -> bool:
+        sides = [right] if left is None else [left, right]
         for middle in self.middles:
             there = self._between(middle, left, right)
-            if there if middle.least is None else len(there) < middle.least:
+            if middle.least is None and any(self._counts(one, sides) for one in there):
                 return False
-        return all(left is not None and self._passed(period, left, right) for period in self.periods_us)
+        if not all(left is not None and self._passed(period, left, right) for period in self.periods_us):
+            return False
+        return self._gathered(left, right) is not None
+
+    def _gathered(self, left: Operand | None, right: Operand) -> list[Operand] | None:
+        """All of each open repetition, the leftmost first, for a version stands at one leaf; None if too few."""
+        sides = [right] if left is None else [left, right]
+        found: list[Operand] = []
+        for middle in self.middles:
+            if middle.least is not None:
+                before = len(found)
+                for one in self._between(middle, left, right):
+                    found += [one] if self._may_join(one, [*sides, *found]) else []
+                if len(found) - before < middle.least:
+                    return None
+        return found
 
     def _between(self, middle: Found, left: Operand | None, right: Operand) -> list[Operand]:
         """What was found between the sides; what leads looks back to the last firing, if it has to be absent."""
         since = left.end if left is not None else self.last_firing if middle.least is None else None
-        there = [one for one in middle.operands if (since is None or since < one.start) and one.before(right)]
-        sides = [right] if left is None else [left, right]
-        if middle.least is None:
-            return [one for one in there if self._counts(one, sides)]
-        found: list[Operand] = []
-        for one in there:
-            found += [one] if self._may_join(one, [*sides, *found]) else []
-        return found
+        return [one for one in middle.operands if (since is None or since < one.start) and one.before(right)]
 
     def _may_join(self, one: Operand, others: Sequence[Operand]) -> bool:
         join = Join(self.setting, 1, Terms(self.terms.within_us, (), self.terms.agree))
@@ -158,8 +165,7 @@ class ChainNode(Node):
                     continue
                 self.kept = not_too_old(self, self.kept, operand, self.terms)
                 for middle in self.between:
-                    if middle.least is not None:
-                        middle.found = self.young(middle.found, operand, self.terms)
+                    middle.found = self.young(middle.found, operand, self.terms)
                 closed = self._closed(operand) if self.closes and slot == 1 else self.kept
                 made, left = self.pairing.arrive(self._join(), closed, slot, operand)
                 self.kept = left if closed is self.kept else tuple(one for one in self.kept if one not in closed)
@@ -171,7 +177,7 @@ class ChainNode(Node):
 
     def _closed(self, closing: Operand) -> Kept:
         open_before = [one for ((_, one),) in self.kept if one.before(closing)]
-        gone = self.pairing.closed(open_before)
+        gone = self.pairing.closed([o for o in open_before if self.setting.agree([o, closing], self.terms.agree)])
         return tuple(((0, one),) for one in gone)
 
     def _join(self) -> ChainJoin:
@@ -184,7 +190,7 @@ class ChainNode(Node):
         used = [each for choice, _ in made for each in choice]
         gathering = [(slot, middle) for slot, middle in enumerate(self.between, 2) if middle.least is not None]
         for slot, middle in gathering:
-            used += [(slot, one) for one in middle.found if any(one.places <= whole.places for _, whole in made)]
+            used += [(slot, one) for one in middle.found if any({*one.parts} <= {*whole.parts} for _, whole in made)]
         if not self.pairing.uses_up:
             return used
         self.kept = tuple(one for one in self.kept if not any(is_used(slot, each, used) for slot, each in one))

@@ -9,7 +9,7 @@ from augury.kernels.reference.composite.protocol import Choice, Completed, Compl
 
 
 class Continuous:
-    """What is kept are the open occurrences: an initiator, and what has joined it since."""
+    """What is kept are the open occurrences: an initiator, then what has joined it since."""
 
     uses_up = True
 
@@ -18,9 +18,10 @@ class Continuous:
         made: list[Completed] = []
         still_open: list[Choice] = []
         for choice in (*kept, ()):
-            longer = tuple(sorted((*choice, (slot, operand)), key=lambda each: each[0]))
+            longer = (*choice, (slot, operand))
             fits = all(taken != slot for taken, _ in choice) and join.possible(longer)
-            completed = join.complete(longer) if fits and len(longer) == join.need else None
+            whole = tuple(sorted(longer, key=lambda each: each[0]))
+            completed = join.complete(whole) if fits and len(longer) == join.need else None
             if completed is not None:
                 made.append((longer, completed))
             elif choice:

@@ -156,7 +156,7 @@ def _in_window(form: f.Window | f.Pulse, opening: Operand, made: Operand) -> Ope
         made.end,
         made.occ_time,
         made.det_time,
-        (*made.windows, (f.first_leaf(form), opening)),
+        (*made.windows, (form, opening)),
     )
 
 

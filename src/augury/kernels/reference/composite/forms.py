@@ -161,23 +161,3 @@ class Tested:
 
 
 Form = Leaf | Either | Together | Beside | Chain | Times | Later | Unless | Window | Pulse | Bounds | Tested
-
-
-def first_leaf(form: Form) -> int:
-    """The number of its leftmost leaf, which tells forms apart that are alike."""
-    match form:
-        case Leaf(number=number):
-            return number
-        case Either(sides=(first, *_)) | Together(operands=(first, *_)):
-            return first_leaf(first)
-        case Chain(left=left, middles=middles, right=right):
-            inside = [m.form for m in middles if not isinstance(m, Elapsed)]
-            return min(first_leaf(each) for each in (left, *inside, right) if each is not None)
-        case Beside(operand=operand, absent=absent):
-            return min(first_leaf(operand), first_leaf(absent))
-        case Window(opening=operand) | Pulse(opening=operand) | Unless(opening=operand):
-            return first_leaf(operand)
-        case Times(operand=operand) | Later(operand=operand) | Bounds(operand=operand) | Tested(operand=operand):
-            return first_leaf(operand)
-        case _:
-            raise AssertionError("OR and ANY have operands")

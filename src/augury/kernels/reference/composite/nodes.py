@@ -6,7 +6,7 @@ say; a node only knows its operator, lifespans and WITHIN.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from augury.algebra.scalar import Scalar
@@ -196,7 +196,10 @@ class BesideNode(Node):
     def step(self, step: Step) -> list[Operand]:
         """The occurrences of the operand, if nothing absent came since the last firing."""
         self.there = self.fresh([*self.there, *self.absent.step(step)], step)
-        found = [operand for operand in self.operand.step(step) if not self._beside(operand)]
+        found: list[Operand] = []
+        for operand in self.operand.step(step):
+            self.there = self.young(self.there, operand, self.terms)
+            found += [] if self._beside(operand) else [operand]
         if found:
             self.last_firing = step.point
         return found
@@ -204,7 +207,7 @@ class BesideNode(Node):
     def _beside(self, operand: Operand) -> bool:
         return any(
             self.setting.agree([operand, absent], self.terms.agree)
-            for absent in self.young(self.there, operand, self.terms)
+            for absent in self.there
             if self.last_firing is None or self.last_firing < absent.start
         )
 
@@ -216,9 +219,14 @@ def in_bounds(operand: Operand, low_us: int | None, high_us: int | None) -> bool
 
 def still_kept(node: Node, kept: Kept, step: Step) -> Kept:
     """What has not expired."""
-    return tuple(one for one in kept if len(node.fresh((operand for _, operand in one), step)) == len(one))
+    return _without(kept, lambda operand: bool(node.fresh([operand], step)))
 
 
 def not_too_old(node: Node, kept: Kept, arrived: Operand, terms: Terms) -> Kept:
     """What WITHIN does not drop."""
-    return tuple(one for one in kept if len(node.young((operand for _, operand in one), arrived, terms)) == len(one))
+    return _without(kept, lambda operand: bool(node.young([operand], arrived, terms)))
+
+
+def _without(kept: Kept, stays: Callable[[Operand], bool]) -> Kept:
+    """What is left of several operands that belong together: all go with the first, which opened it."""
+    return tuple(tuple(each for each in one if stays(each[1])) for one in kept if stays(one[0][1]))

@@ -5,7 +5,7 @@ In: nothing but numbers. Out: the nouns that every other module here shares. The
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from augury.algebra.scalar import Value
@@ -39,7 +39,7 @@ class Part:
 class Operand:
     """An occurrence of an expression: a set of versions with a start and an end, and the times of its end.
 
-    `windows` are the openings of APERIODIC and PERIODIC that it was made in, by the first leaf of the operator.
+    `windows` are the openings of APERIODIC and PERIODIC that it was made in, by the operator.
     """
 
     parts: tuple[Part, ...]
@@ -47,7 +47,7 @@ class Operand:
     end: Point
     occ_time: int
     det_time: int
-    windows: tuple[tuple[int, Operand], ...] = ()
+    windows: tuple[tuple[Hashable, Operand], ...] = ()
 
     @property
     def places(self) -> frozenset[int]:
@@ -69,8 +69,8 @@ class Operand:
 
 
 def joined(operands: Sequence[Operand]) -> Operand:
-    """One occurrence of several: it starts with the first and happens when the last does."""
-    last = max(operands, key=lambda operand: operand.end)
+    """One occurrence of several: it starts with the first and happens when the last does, or the later of timers."""
+    last = max(operands, key=lambda operand: (operand.end, operand.occ_time))
     return Operand(
         tuple(sorted({part for operand in operands for part in operand.parts})),
         min(operand.start for operand in operands),

@@ -40,7 +40,7 @@ Choice = tuple[tuple[int, Operand], ...]
 """Operands, each with the number of its slot."""
 
 Kept = tuple[Choice, ...]
-"""What a node keeps, in the order of arrival: single operands, or several that already belong together."""
+"""What a node keeps, in the order of arrival: single operands, or several that belong together, the oldest first."""
 
 Completed = tuple[Choice, Operand]
 """Operands, and the occurrence that they make."""

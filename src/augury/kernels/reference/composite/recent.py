@@ -6,7 +6,7 @@ In: a form and one graph's history. Out: a detector that fires at most once a st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ class _Recent:
         self.needed: Counter[str] = Counter()
         for shape in sh.shapes(form, {}):
             self.needed |= Counter(self.classes[leaf] for leaf in sh.slots(shape))
-        self.openings: dict[int, Operand] = {}
+        self.openings: dict[Hashable, Operand] = {}
         self.last_step: Step | None = None
         self.last_firing: Point | None = None
         self._clear()
@@ -51,13 +51,15 @@ class _Recent:
     # ---- a step --------------------------------------------------------------------------------------
 
     def step(self, step: Step) -> list[Operand]:
-        """The occurrence that fires here, if one does."""
+        """The occurrence that fires here, if one does; a version that fits no leaf makes no difference."""
+        if step.place is not None and not any(self.setting.at_leaf(n, step.place) for n in range(len(self.classes))):
+            return []
         self.last_step = step
         self._take_in(step)
         made = self._best(step)
         if made is None:
             return []
-        self.openings = {leaf: opening for leaf, opening in made.windows if not self._is_closed(leaf, opening)}
+        self.openings = {window: opening for window, opening in made.windows if not self._is_closed(window, opening)}
         self.last_firing = step.point
         self._clear()
         return [replace(made, windows=())]
@@ -71,22 +73,17 @@ class _Recent:
             fitting = [(place, self.setting.at_leaf(leaf, place)) for place in versions]
             fresh = [place for place, one in fitting if one and not self.setting.expired(one, step.tick)]
             self.kept[leaf] = fresh[-self.needed[self.classes[leaf]] :]
-        self.openings = {
-            leaf: opening
-            for leaf, opening in self.openings.items()
-            if not self.setting.expired(opening, step.tick) and not self._is_replaced(leaf, step)
-        }
+        self.openings = {w: one for w, one in self.openings.items() if not self.setting.expired(one, step.tick)}
+        self.openings = {w: one for w, one in self.openings.items() if not self._is_replaced(w, step)}
 
-    def _is_replaced(self, leaf: int, step: Step) -> bool:
-        """Whether the opening of a window that is still open has come again since."""
-        window = self._window(leaf)
-        return any(True for _ in self._holding(window.opening, step, {}))
+    def _is_replaced(self, window: Hashable, step: Step) -> bool:
+        """Whether the opening of a window still open has come again since; another window may have opened it."""
+        assert isinstance(window, f.Window | f.Pulse)
+        return any(True for _ in self._holding(window.opening, step, self.openings))
 
-    def _is_closed(self, leaf: int, opening: Operand) -> bool:
-        return any(opening.before(closing) for closing in self.found[self._window(leaf).closing])
-
-    def _window(self, leaf: int) -> f.Window | f.Pulse:
-        return next(window for window in sh.windows(self.form) if f.first_leaf(window) == leaf)
+    def _is_closed(self, window: Hashable, opening: Operand) -> bool:
+        assert isinstance(window, f.Window | f.Pulse)
+        return any(opening.before(closing) for closing in self.found[window.closing])
 
     # ---- what holds ----------------------------------------------------------------------------------
 
@@ -102,9 +99,7 @@ class _Recent:
         highest = max(list(ranks) for ranks, _ in taking_part)
         return next(made for ranks, made in taking_part if ranks == highest)
 
-    def _holding(
-        self, form: f.Form, step: Step, openings: dict[int, Operand]
-    ) -> Iterator[tuple[Sequence[Any], Operand]]:
+    def _holding(self, form: f.Form, step: Step, openings: sh.Openings) -> Iterator[tuple[Sequence[Any], Operand]]:
         for shape in sh.shapes(form, openings):
             versions = sh.filled(sh.slots(shape), self.kept, self.classes)
             if versions is not None:
@@ -121,7 +116,7 @@ class _Recent:
         last = self.last_step
         if last is None:
             return None
-        own = [time for _, time in self._times(self.form)]
+        own = [time for form in _all(self.form) for _, time in self._times(form)]
         later = [time for time in own if time > last.time or (time == last.time and last.place is not None)]
         return min([*inside, *later], default=None)
 
@@ -136,11 +131,11 @@ class _Recent:
             case f.Unless(opening=opening, delay_us=delay):
                 return {_after(times, delay) for times in self._times(opening)}
             case f.Pulse(opening=opening, period_us=period):
-                spared = self.openings.get(f.first_leaf(form))
+                spared = self.openings.get(form)
                 starts = self._times(opening) | (set() if spared is None else {(spared.occ_time, spared.det_time)})
                 return {times for start in starts for times in self._pulses(start, period)}
             case f.Window():
-                spared = self.openings.get(f.first_leaf(form))
+                spared = self.openings.get(form)
                 own = set() if spared is None else {(spared.occ_time, spared.det_time)}
                 return own.union(*(self._times(inner) for inner in sh.positive(form)))
             case _:
@@ -153,6 +148,12 @@ class _Recent:
             count += 1
             times = _after(start, count * period_us)
             yield times
+
+
+def _all(form: f.Form) -> Iterator[f.Form]:
+    yield form
+    for inner in sh.positive(form):
+        yield from _all(inner)
 
 
 def _after(times: tuple[int, int], delay_us: int) -> tuple[int, int]:

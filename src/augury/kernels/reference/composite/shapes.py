@@ -6,8 +6,8 @@ as needed, from left to right, oldest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import assert_never
 
@@ -40,9 +40,12 @@ class Put:
 
 Shape = Slot | Given | Put
 
+Openings = Mapping[Hashable, Operand]
+"""Of windows that fired and are still open, by the operator."""
 
-def shapes(form: f.Form, openings: Mapping[int, Operand]) -> Iterator[Shape]:
-    """Every shape of an occurrence; `openings` are those of windows still open, by the first leaf of the operator."""
+
+def shapes(form: f.Form, openings: Openings) -> Iterator[Shape]:
+    """Every shape of an occurrence; `openings` are those of windows still open."""
     match form:
         case f.Leaf(number=number):
             yield Slot(number)
@@ -58,12 +61,12 @@ def shapes(form: f.Form, openings: Mapping[int, Operand]) -> Iterator[Shape]:
             yield from _products(form, [operand] * count, openings)
         case f.Window(opening=opening, middle=middle):
             yield from _products(form, [opening, middle], openings)
-            if (given := openings.get(f.first_leaf(form))) is not None:
-                yield from (Put(form, (Given(given), shape)) for shape in shapes(middle, openings))
+            if (given := _given(form, openings)) is not None:
+                yield from (Put(form, (given, shape)) for shape in shapes(middle, openings))
         case f.Pulse(opening=opening):
             yield from _products(form, [opening], openings)
-            if (given := openings.get(f.first_leaf(form))) is not None:
-                yield Put(form, (Given(given),))
+            if (given := _given(form, openings)) is not None:
+                yield Put(form, (given,))
         case f.Beside(operand=operand) | f.Later(operand=operand) | f.Bounds(operand=operand):
             yield from _products(form, [operand], openings)
         case f.Tested(operand=operand) | f.Unless(opening=operand):
@@ -72,8 +75,16 @@ def shapes(form: f.Form, openings: Mapping[int, Operand]) -> Iterator[Shape]:
             assert_never(form)
 
 
+def _given(form: f.Form, openings: Openings) -> Given | None:
+    """The opening of a window that is still open; of the windows that it was made in those count that are open too."""
+    opening = openings.get(form)
+    if opening is None:
+        return None
+    return Given(replace(opening, windows=tuple(each for each in opening.windows if openings.get(each[0]) == each[1])))
+
+
 def _products(
-    form: f.Form, operands: Sequence[f.Form], openings: Mapping[int, Operand], picked: tuple[int, ...] = ()
+    form: f.Form, operands: Sequence[f.Form], openings: Openings, picked: tuple[int, ...] = ()
 ) -> Iterator[Shape]:
     for chosen in product(*(list(shapes(operand, openings)) for operand in operands)):
         yield Put(form, chosen, picked)
@@ -90,12 +101,6 @@ def slots(shape: Shape) -> list[int]:
             return [leaf for operand in operands for leaf in slots(operand)]
         case _:
             assert_never(shape)
-
-
-def windows(form: f.Form) -> list[f.Window | f.Pulse]:
-    """The windows in it that are not negated."""
-    found: list[f.Window | f.Pulse] = [form] if isinstance(form, f.Window | f.Pulse) else []
-    return found + [window for inner in positive(form) for window in windows(inner)]
 
 
 def positive(form: f.Form) -> list[f.Form]:

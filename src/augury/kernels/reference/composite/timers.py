@@ -148,17 +148,17 @@ class PulseNode(_Waiting):
         return [due(one.opening, one.count * self.period_us) for one in self.open]
 
     def step(self, step: Step) -> list[Operand]:
-        """Closings close first; then the openings whose time has come take place again."""
+        """Closings close first; then the openings take place again, once for each time that has come."""
         openings, closings = self.opening.step(step), self.closing.step(step)
         fresh = self.fresh([one.opening for one in self.open], step)
         left = still_open(self.setting, self.pairing, fresh, closings, self.agree)
         self.open = [one for one in self.open if one.opening in left] + [_Pulsing(opening) for opening in openings]
         found: list[Operand] = []
         for index, one in enumerate(self.open):
-            wait_us = one.count * self.period_us
-            if step.place is None and due(one.opening, wait_us) <= step.time:
-                found.append(delayed(one.opening, one.opening.occ_time + wait_us, step))
-                self.open[index] = replace(one, count=one.count + 1)
+            while step.place is None and due(one.opening, one.count * self.period_us) <= step.time:
+                found.append(delayed(one.opening, one.opening.occ_time + one.count * self.period_us, step))
+                one = replace(one, count=one.count + 1)
+            self.open[index] = one
         return distinct(found)
 
 
