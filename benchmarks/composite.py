@@ -43,7 +43,7 @@ def program_of(name: str):
 def make_events(path: Path, count: int) -> None:
     """A file of events in order of time; fewer A's than B's, or ever more would wait for one."""
     random = np.random.default_rng(7)
-    codes = pa.array((random.random(count) < 0.55).astype(np.int8))
+    codes = pa.array((random.random(count) < 0.6).astype(np.int8))
     table = pa.table(
         {
             "event": pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B"])),
