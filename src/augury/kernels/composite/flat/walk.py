@@ -276,16 +276,16 @@ def _forget(nodes: Any, at: int, arena: Any, counters: Any, queues: Any, first: 
 
 
 @inlined
-def _most_made(nodes: Any, at: int, taking: int, queues: Any, first: int, news: int) -> Any:
-    """How many rows new operands can need at a node, at most."""
+def _most_made(nodes: Any, at: int, taking: int, queues: Any, first: int) -> Any:
+    """How many rows a new operand can need at a node, at most."""
     if nodes[at, KIND] == REPEAT:
-        return news * nodes[at, LOW]
+        return nodes[at, LOW]
     if taking == OLDEST:
-        return news
+        return 1
     waiting = queues[first + nodes[at, KEEPS], COUNT]
     if nodes[at, OTHER] != NONE:
         waiting += queues[first + nodes[at, OTHER], COUNT]
-    return news * (waiting + news)
+    return waiting + 1
 
 
 @inlined
@@ -300,30 +300,27 @@ def _arrive(
     first: int,
     floors: Any,
     state: int,
-    new: Any,
-    news: int,
+    row: int,
     made: Any,
+    before: int,
     most: int,
 ) -> Any:
-    """New operands at a node that keeps, one after the other: how many they make."""
-    count = 0
-    for i in range(news):
-        row = new[i]
-        if nodes[at, WITHIN] != EVER and floors[state, FLOOR_LEAST] < arena[row, MOST] - nodes[at, WITHIN]:
-            _sift(nodes, at, LEAST, arena, counters, queues, first, floors, state, arena[row, MOST] - nodes[at, WITHIN])
-        before = count
-        if nodes[at, KIND] == REPEAT:
-            count = _round(nodes, at, arena, counters, queues, first, row, made, count)
-        elif slot == 0 and nodes[at, KIND] == AFTER:
-            pass
-        elif taking == ALL:
-            count = _all_at_once(nodes, at, arena, counters, queues, first, row, slot, made, count)
-        else:
-            count = _one_by_one(nodes, at, taking, arena, counters, queues, first, row, slot, made, count)
-        is_used = count > before and (taking != EVERY or nodes[at, KIND] == REPEAT)
-        if not is_used and (slot == 0 or nodes[at, KIND] != AFTER):
-            queue = first + (nodes[at, OTHER] if slot == 1 else nodes[at, KEEPS])
-            _keep(arena, counters, queues, queue, floors, state, row, slot, most)
+    """A new operand at a node that keeps: how many are made with what it makes."""
+    if nodes[at, WITHIN] != EVER and floors[state, FLOOR_LEAST] < arena[row, MOST] - nodes[at, WITHIN]:
+        _sift(nodes, at, LEAST, arena, counters, queues, first, floors, state, arena[row, MOST] - nodes[at, WITHIN])
+    count = before
+    if nodes[at, KIND] == REPEAT:
+        count = _round(nodes, at, arena, counters, queues, first, row, made, before)
+    elif slot == 0 and nodes[at, KIND] == AFTER:
+        pass
+    elif taking == ALL:
+        count = _all_at_once(nodes, at, arena, counters, queues, first, row, slot, made, before)
+    else:
+        count = _one_by_one(nodes, at, taking, arena, counters, queues, first, row, slot, made, before)
+    is_used = count > before and (taking != EVERY or nodes[at, KIND] == REPEAT)
+    if not is_used and (slot == 0 or nodes[at, KIND] != AFTER):
+        queue = first + (nodes[at, OTHER] if slot == 1 else nodes[at, KEEPS])
+        _keep(arena, counters, queues, queue, floors, state, row, slot, most)
     return count
 
 
@@ -406,15 +403,31 @@ def walk(
                 if slot == ABSENT_SLOT:
                     _stays_away(nodes, at, arena, counters, queues, first, floors, state, new[0], most)
                 else:
-                    wanted = _most_made(nodes, at, taking, queues, first, news)
-                    if wanted > made.size:
-                        made = longer(made, 0, wanted)
-                    if is_full(arena, counters, wanted):
-                        owner = larger(arena, counters, wanted)
-                        arena = borrowed(owner)
-                    count = _arrive(
-                        nodes, at, taking, slot, arena, counters, queues, first, floors, state, new, news, made, most
-                    )
+                    # Room for one operand after the other: all at once might be more than there is memory.
+                    for j in range(news):
+                        wanted = _most_made(nodes, at, taking, queues, first)
+                        if count + wanted > made.size:
+                            made = longer(made, count, count + wanted)
+                        if is_full(arena, counters, wanted):
+                            owner = larger(arena, counters, wanted)
+                            arena = borrowed(owner)
+                        row = new[j]
+                        count = _arrive(
+                            nodes,
+                            at,
+                            taking,
+                            slot,
+                            arena,
+                            counters,
+                            queues,
+                            first,
+                            floors,
+                            state,
+                            row,
+                            made,
+                            count,
+                            most,
+                        )
                     oldest_first(arena, made, count)
                 if nodes[at, ABSENT] != NONE:
                     _forget(nodes, at, arena, counters, queues, first)
