@@ -34,14 +34,14 @@ class Action:
 class Course:
     """What conditions remember of an event that is there.
 
-    `old` and `new` are the versions they see; `done` holds the places of the actions that fired for `new`.
+    `old` and `new` are the versions they see; `done` holds the statements that fired for `new`.
     """
 
     old: Version | None
     new: Version
     is_settled: bool
     fired: frozenset[str]
-    done: frozenset[tuple[int, int]]
+    done: frozenset[int]
 
 
 Courses = Mapping[EventId, Course]
@@ -75,7 +75,7 @@ def decide(
                 course,
                 is_settled=course.is_settled or is_settled_now(at),
                 fired=course.fired | {key_of(action.name) for action in found},
-                done=course.done | {(action.statement, action.place) for action in found},
+                done=course.done | {action.statement for action in found},
             )
     return actions, after
 
@@ -89,13 +89,13 @@ def _turned(course: Course | None, old: Version | None, new: Version, tick: int)
     return Course(old, new, course.is_settled and not is_postponed, course.fired, done=frozenset())
 
 
-def _fired(plan: ClassPlan, at: Moment, done: frozenset[tuple[int, int]]) -> Iterator[Action]:
+def _fired(plan: ClassPlan, at: Moment, done: frozenset[int]) -> Iterator[Action]:
     for number, statement in enumerate(plan.statements, 1):
         if not at.is_read and not mentions_ontime(statement):
             continue
         for place, call in enumerate(statement.actions, 1):
             name = key_of(call.name)
-            if (number, place) not in done and is_true_at(statement.condition, plan.event_class, at, name):
+            if number not in done and is_true_at(statement.condition, plan.event_class, at, name):
                 arguments = tuple(value_at(argument, plan.event_class, at, name) for argument in call.arguments)
                 yield Action(at.tick, call.name, arguments, at.new, number, place)
 
