@@ -1,0 +1,1 @@
+"""Spark SQL of SELECT classes as SQL that means the same to DuckDB: kinds → values → expressions → queries."""
