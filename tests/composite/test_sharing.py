@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from augury.api import compile
 from augury.event import key_of
 from augury.history.accept import accept
 from augury.kernels.batch import Batch, Occurrences
-from augury.kernels.composite import detector_of, initial_state
+from augury.kernels.composite import detector_of, initial_state, sharing
 from augury.kernels.composite.reading import arrivals
 from augury.kernels.composite.sharing import runs_of
 from augury.kernels.match.shared import Shared
@@ -146,3 +147,14 @@ def test_a_graph_sees_the_events_of_the_classes_that_it_mentions() -> None:
 def test_the_plan_for_spark_has_a_stage_for_each_run() -> None:
     stages = [line for line in explain_plan(program("shared")).splitlines() if not line.startswith(" ")]
     assert [stage.split(":")[0] for stage in stages[1:]] == ["Pair, Sum, Share", "Latest", "Slow, Slower", "Dear"]
+
+
+def test_a_short_history_goes_step_by_step_with_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = composites("A(K, _) > B(K, _)", "A & B WITHIN 9s", "A > !B > C")
+    random = Random(7)
+    rows = [{"event": random.choice("ABC"), "det_time": i, "k": i % 4, "v": i % 7} for i in range(200)]
+    found = [list(detect(of, tables_of(rows), match_kernel))]
+    monkeypatch.setattr(sharing, "FLAT_ROWS_MIN", 0)
+    found.append(list(detect(of, tables_of(rows), match_kernel)))
+    assert found[0] == found[1]
+    assert {one.event for one in found[0]} == {"C0", "C1", "C2"}
