@@ -113,6 +113,7 @@ ONCE_DIFFERED = {
     134_376: EVERYTHING,
     1_003_965: replace(EVERYTHING, contexts=(Context.RECENT,)),
     2_003_747: replace(WIDE, contexts=(Context.CONTINUOUS,), events=18),
+    5_003_359: replace(WIDE, contexts=(Context.CHRONICLE,), events=20),
 }
 
 

@@ -188,10 +188,7 @@ class _Builder:
         return self._guarded(parts[0], absent, False, inside, first)
 
     def _guarded(self, operand: int, absent: list[int], before: bool, inside: _Inside, first: int) -> int:
-        for i, one in enumerate(absent):
-            scoped = inside if i == len(absent) - 1 else inside.inner
-            operand = self.add(g.GuardNode(operand, one, before, self._scope(scoped, first)), inside)
-        return operand
+        return self.add(g.GuardNode(operand, tuple(absent), before, self._scope(inside, first)), inside)
 
     # ---- > ----------------------------------------------------------------------------------------
 

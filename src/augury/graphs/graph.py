@@ -68,10 +68,10 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True)
 class GuardNode:
-    """The operand, if no `absent` came since the last firing; `before`: before the operand began."""
+    """The operand, if none of `absences` came since the last firing; `before`: before the operand began."""
 
     operand: int
-    absent: int
+    absences: tuple[int, ...]
     before: bool
     scope: Scope
 
@@ -168,7 +168,9 @@ def operands_of(node: GraphNode) -> tuple[int, ...]:
             return (*slots, *(middle.node for middle in middles), *absences)
         case RepeatNode(operand=one) | BoundedNode(operand=one) | FilterNode(operand=one) | PlusNode(operand=one):
             return (one,)
-        case GuardNode(operand=one, absent=absent) | AbsentForNode(operand=one, absent=absent):
+        case GuardNode(operand=one, absences=absences):
+            return (one, *absences)
+        case AbsentForNode(operand=one, absent=absent):
             return (one, absent)
         case AperiodicNode(opening=opening, middle=middle, closing=closing):
             return (opening, middle, closing)
@@ -181,9 +183,9 @@ def operands_of(node: GraphNode) -> tuple[int, ...]:
 def absences_of(node: GraphNode) -> tuple[int, ...]:
     """The nodes that a node wants not to take place."""
     match node:
-        case JoinNode(absences=absences):
+        case JoinNode(absences=absences) | GuardNode(absences=absences):
             return absences
-        case GuardNode(absent=absent) | AbsentForNode(absent=absent):
+        case AbsentForNode(absent=absent):
             return (absent,)
         case _:
             return ()
@@ -267,8 +269,8 @@ def shown(node: GraphNode) -> str:
             return f"either {_list(sides)}"
         case JoinNode():
             return _shown_join(node)
-        case GuardNode(operand=operand, absent=absent, before=before, scope=scope):
-            return f"{operand} if no {absent}{' before' if before else ''}{_scope(scope)}"
+        case GuardNode(operand=operand, absences=absences, before=before, scope=scope):
+            return f"{operand} if no {' and no '.join(map(str, absences))}{' before' if before else ''}{_scope(scope)}"
         case RepeatNode(operand=operand, count=count, scope=scope):
             return f"every {count} of {operand}{_scope(scope)}"
         case BoundedNode(operand=operand, low_us=low, high_us=high):

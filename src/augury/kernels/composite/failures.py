@@ -311,10 +311,10 @@ class NodeByNode(Asked):
         fired = self.before.nodes[number].fired
         for one in arrived:
             least = None if node.scope.within_us is None else one.most - node.scope.within_us
-            for b in self.earlier(node.absent):
+            for absent, b in ((away, b) for away in node.absences for b in self.earlier(away)):
                 counts = b.start > fired and b.until >= self.tick and (least is None or b.least >= least)
                 if counts and (b.end < one.start or not node.before):
-                    return guarded(self, number, node, one, b, fired)
+                    return guarded(self, number, node, one, (absent, b), fired)
         return self._of_operand(number, node.operand, node.scope)
 
     def _repeated(self, number: int, node: g.RepeatNode) -> Failure:
@@ -343,12 +343,13 @@ def too_few(asked: Asked, number: int, node: g.RepeatNode, few: Sequence[Occ]) -
     return asked.blame(number, f"only {len(few)} of {node.count} {asked.text(node.operand)} so far{seqs}")
 
 
-def guarded(asked: Asked, number: int, node: g.GuardNode, one: Occ, b: Occ, fired: Point) -> Failure:
-    """An operand beside which something negated came."""
+def guarded(asked: Asked, number: int, node: g.GuardNode, one: Occ, blocking: tuple[int, Occ], fired: Point) -> Failure:
+    """An operand beside which something negated came: which node, and what."""
+    absent, b = blocking
     since = "" if fired == BEFORE_ALL else f", since the firing at {asked.at(fired)}"
-    came, operand = asked.named(node.absent, b), asked.named(node.operand, one)
+    came, operand = asked.named(absent, b), asked.named(node.operand, one)
     beside = f" before {operand}" if node.before else f", and none may come up to {operand}"
-    return asked.blame_absent(number, node.absent, f"{came} came{beside}{since}")
+    return asked.blame_absent(number, absent, f"{came} came{beside}{since}")
 
 
 def bounded(asked: Asked, number: int, node: g.BoundedNode, one: Occ) -> Failure:

@@ -201,7 +201,8 @@ class Recently(Asked):
     def _guarded(self, number: int, node: g.GuardNode, state: NodeState, names: list[str], one: Occ) -> Occ | Failure:
         for b in _counting(state.absent, one, node.scope.within_us):
             if b.start > self.fired and (b.end < one.start or not node.before):
-                return guarded(self, number, node, one, b, self.fired)
+                absent = next(a for a in node.absences if _node_of(self.graph, b) in set(self.graph.below(a)))
+                return guarded(self, number, node, one, (absent, b), self.fired)
         return self._scoped(number, node.scope, names, [one])
 
     def _window(

@@ -125,7 +125,7 @@ def operator_of(graph: g.Graph, number: int, pairing: Pairing, tests: Tests) -> 
             is_instant = isinstance(last_of(graph, node), g.LeafNode)
             return JoinOp(node, pairing, tests, _overlaps(graph, node), is_instant, middle_of(graph, node))
         case g.GuardNode():
-            return GuardOp(node, tests, isinstance(graph.nodes[node.absent], g.LeafNode))
+            return GuardOp(node, tests, all(isinstance(graph.nodes[one], g.LeafNode) for one in node.absences))
         case g.RepeatNode():
             return RepeatOp(node, tests)
         case g.BoundedNode():

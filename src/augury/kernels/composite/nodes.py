@@ -79,8 +79,8 @@ class GuardOp:
     def step(self, state: NodeState, now: Now, inputs: Inputs) -> list[Occ]:
         """Those that pass; each that does is a firing."""
         state.purge(now.tick)
-        operands, absent = inputs
-        self._came(state, absent)
+        operands, *absent = inputs
+        self._came(state, [one for came in absent for one in came])
         found = []
         for one in operands:
             within = self.node.scope.within_us

@@ -222,9 +222,10 @@ class _Telling:
                     yield self.away(away, self.fired(number), operands[right][0].start)
             case g.AbsentForNode(operand=operand, absent=absent):
                 yield self.away(absent, operands[operand][0].end, one.end)
-            case g.GuardNode(absent=absent, before=before):
+            case g.GuardNode(absences=absent, before=before):
                 end = one.start if before else self.found.now.point
-                yield self.away(absent, self.fired(number), end, not before)
+                for away in absent:
+                    yield self.away(away, self.fired(number), end, not before)
             case _:
                 return
 
