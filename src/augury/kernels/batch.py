@@ -54,7 +54,10 @@ class Batch:
 
     def part(self, begin: int, end: int) -> Batch:
         """The versions from one place up to another."""
-        at = slice(begin, end)
+        return self.at(slice(begin, end))
+
+    def at(self, at: Integers | slice) -> Batch:
+        """The versions at these places, in this order."""
         columns = (self.code[at], self.row[at], self.seq[at], self.occ_time[at], self.det_time[at], self.kind[at])
         return Batch(self.classes, *columns, self.tables, self.constituents)
 

@@ -124,15 +124,7 @@ def past_of(plan: CompositePlan, batch: Batch, chronon_us: int, index: Integers 
         index = history_rows(batch, plan.over)
         has = [all(c.attribute(name) is not None for name in plan.partition_by) for c in batch.classes]
         index = index[np.array(has, np.bool_)[batch.code[index]]]
-    own = replace(
-        batch,
-        code=batch.code[index],
-        row=batch.row[index],
-        seq=batch.seq[index],
-        occ_time=batch.occ_time[index],
-        det_time=batch.det_time[index],
-        kind=batch.kind[index],
-    )
+    own = batch.at(index)
     arrived, _ = arrivals(detector, initial_state(detector, own.classes), own, Shared())
     return Past(detector, written_of(plan), own, tuple(arrived), chronon_us)
 

@@ -24,14 +24,13 @@ from augury.kernels.composite.state import Key
 from augury.kernels.match.leaves import (
     Rows,
     coded_values,
-    history_rows,
     remember_tails,
     stored,
     truth_of,
     value_column,
 )
 from augury.kernels.match.shared import Shared
-from augury.kernels.match.streams import FRESH
+from augury.kernels.match.streams import FRESH, partitioned_rows
 
 _NO_VALUES: Mapping[str, Any] = {}
 
@@ -108,31 +107,8 @@ def _same(one: pa.Array, other: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def rows_of(detector: Detector, state: Known, batch: Batch, shared: Shared) -> Rows:
-    """The history, with the number of each version's partition; what lacks an attribute is in none."""
-    over, partition_by = detector.plan.over, detector.plan.partition_by
-    index = shared.get(("rows", over), lambda: history_rows(batch, over))
-    if not partition_by:
-        return Rows(batch, index, np.zeros(0, np.int64), over, shared)
-    has = np.array([all(c.attribute(n) is not None for n in partition_by) for c in batch.classes], np.bool_)
-    index = index[has[batch.code[index]]]
-    # Which rows there are depends on the attributes that partition.
-    shared = shared.get(("by", over, partition_by), Shared)
-    unnumbered = Rows(batch, index, np.zeros(0, np.int64), over, shared)
-    numbers = np.zeros((len(index), len(partition_by)), np.int64)
-    for code in np.flatnonzero(has).tolist():
-        of = unnumbered.of_class(code)
-        for i, name in enumerate(partition_by):
-            attribute = batch.classes[code].attribute(name)
-            assert attribute is not None
-            column = unnumbered.column(code, attribute.name, of)
-            known = state.partitions[i]
-            numbers[of, i] = known.number(
-                column.cast(known.values.type) if column.type != known.values.type else column
-            )
-    partition = numbers[:, 0]
-    for i in range(1, len(partition_by)):
-        partition = state.partitions[len(partition_by) + i - 1].number(pa.array(partition << 32 | numbers[:, i]))
-    return Rows(batch, index, partition, over, shared)
+    """The history that a batch adds."""
+    return partitioned_rows(batch, detector.plan.over, detector.plan.partition_by, state.partitions, shared)
 
 
 def _versions(detector: Detector, rows: Rows, at: Integers, first: int) -> list[Version]:

@@ -7,7 +7,7 @@ Written for one event that somebody asks about, not for speed; it knows neither 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -290,15 +290,7 @@ def until(batch: Batch, seq: int) -> Batch:
     # Not by search: events that the clock completed stand between versions, and have no `seq`.
     at = np.flatnonzero(batch.seq == seq)
     end = int(at[-1]) + 1 if len(at) else len(batch)
-    return replace(
-        batch,
-        code=batch.code[:end],
-        row=batch.row[:end],
-        seq=batch.seq[:end],
-        occ_time=batch.occ_time[:end],
-        det_time=batch.det_time[:end],
-        kind=batch.kind[:end],
-    )
+    return batch.part(0, end)
 
 
 def same_partition(batch: Batch, index: Integers, names: Sequence[str]) -> Rows | None:
@@ -378,15 +370,7 @@ def _taking_place(some: Some, rows: Rows) -> dict[int, tuple[int, ...]]:
 def occurrences_at(plan: MatchPlan, batch: Batch, seq: int, chronon_us: int) -> Occurrences:
     """What the kernel finds at an event."""
     found = _detected(plan, until(batch, seq), chronon_us)
-    at = np.flatnonzero(found.seq == seq)
-    return replace(
-        found,
-        seq=found.seq[at],
-        occ_time=found.occ_time[at],
-        det_time=found.det_time[at],
-        values=found.values.take(pa.array(at)) if found.values.num_columns else found.values,
-        constituents=found.constituents.take(pa.array(at)),
-    )
+    return found.at(np.flatnonzero(found.seq == seq))
 
 
 def _detected(plan: MatchPlan, batch: Batch, chronon_us: int) -> Occurrences:

@@ -20,7 +20,7 @@ from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences, joined
 from augury.kernels.match.collect import Candidates, collect
 from augury.kernels.match.detector import Detector, aggregates
 from augury.kernels.match.kinds import of_right_kind
-from augury.kernels.match.leaves import Rows, Truth, history_rows, remember_tails, truth_of
+from augury.kernels.match.leaves import Rows, Truth, remember_tails, truth_of
 from augury.kernels.match.said import letters_say
 from augury.kernels.match.shared import Shared
 from augury.kernels.match.simulate import simulated
@@ -36,7 +36,7 @@ from augury.kernels.match.state import (
     forget_expired,
     with_streams,
 )
-from augury.kernels.match.streams import Touched, by_spans, groups_of, is_simple, touched
+from augury.kernels.match.streams import Touched, by_spans, groups_of, is_simple, partitioned_rows, touched
 from augury.kernels.match.walk import gathered, group, ranks, walk_automaton
 
 
@@ -197,29 +197,7 @@ def _places(
 
 
 def _rows(detector: Detector, state: MatchState, batch: Batch, shared: Shared) -> Rows:
-    over, partition_by = detector.plan.over, detector.plan.partition_by
-    index = shared.get(("rows", over), lambda: history_rows(batch, over))
-    if not partition_by:
-        return Rows(batch, index, np.zeros(0, np.int64), over, shared)
-    has = np.array([all(c.attribute(n) is not None for n in partition_by) for c in batch.classes], np.bool_)
-    index = index[has[batch.code[index]]]
-    unnumbered = Rows(batch, index, np.zeros(0, np.int64), over, Shared())
-    numbers = np.zeros((len(index), len(partition_by)), np.int64)
-    for code in np.flatnonzero(has):
-        of = unnumbered.of_class(int(code))
-        for i, name in enumerate(partition_by):
-            attribute = batch.classes[code].attribute(name)
-            assert attribute is not None
-            column = unnumbered.column(int(code), attribute.name, of)
-            known = state.partitions[i]
-            numbers[of, i] = known.number(
-                column.cast(known.values.type) if column.type != known.values.type else column
-            )
-    partition = numbers[:, 0]
-    for i in range(1, len(partition_by)):
-        partition = state.partitions[len(partition_by) + i - 1].number(pa.array(partition << 32 | numbers[:, i]))
-    # Which rows there are depends on the attributes that partition: nothing is shared with other expressions.
-    return Rows(batch, index, partition, over, Shared())
+    return partitioned_rows(batch, detector.plan.over, detector.plan.partition_by, state.partitions, shared)
 
 
 def _with_events(events: Events, rows: Rows) -> Events:

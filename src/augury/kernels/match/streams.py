@@ -24,9 +24,10 @@ from augury import limits
 from augury.algebra.expression import Variable
 from augury.automata.alphabet import is_found
 from augury.event import EventClass
-from augury.kernels.batch import Integers
+from augury.kernels.batch import Batch, Integers
 from augury.kernels.match.detector import Detector
-from augury.kernels.match.leaves import Coded, Rows, code_of, coded_values, keyed_places
+from augury.kernels.match.leaves import Coded, Rows, code_of, coded_values, history_rows, keyed_places
+from augury.kernels.match.shared import Shared
 
 OF_ANY_CLASS = -1
 FRESH = -1
@@ -71,6 +72,36 @@ def _integers(values: pa.Array) -> Integers:
 def no_numbers(kind: pa.DataType) -> Numbers:
     """Before the first value."""
     return Numbers(pa.array([], kind))
+
+
+def partitioned_rows(
+    batch: Batch, over: tuple[str, ...] | None, partition_by: Sequence[str], known: Sequence[Numbers], shared: Shared
+) -> Rows:
+    """The history, with the number of each version's partition; what lacks an attribute is in none.
+
+    `known` numbers the values of each attribute, and then their combinations.
+    """
+    index = shared.get(("rows", over), lambda: history_rows(batch, over))
+    if not partition_by:
+        return Rows(batch, index, np.zeros(0, np.int64), over, shared)
+    has = np.array([all(c.attribute(n) is not None for n in partition_by) for c in batch.classes], np.bool_)
+    index = index[has[batch.code[index]]]
+    # Which rows there are depends on the attributes that partition.
+    shared = shared.get(("by", over, tuple(partition_by)), Shared)
+    unnumbered = Rows(batch, index, np.zeros(0, np.int64), over, shared)
+    numbers = np.zeros((len(index), len(partition_by)), np.int64)
+    for code in np.flatnonzero(has).tolist():
+        of = unnumbered.of_class(code)
+        for i, name in enumerate(partition_by):
+            attribute = batch.classes[code].attribute(name)
+            assert attribute is not None
+            column = unnumbered.column(code, attribute.name, of)
+            kind = known[i].values.type
+            numbers[of, i] = known[i].number(column.cast(kind) if column.type != kind else column)
+    partition = numbers[:, 0]
+    for i in range(1, len(partition_by)):
+        partition = known[len(partition_by) + i - 1].number(pa.array(partition << 32 | numbers[:, i]))
+    return Rows(batch, index, partition, over, shared)
 
 
 @dataclass(frozen=True, slots=True)
