@@ -8,9 +8,8 @@ comes after its expiry announces a new event all the same.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from augury.algebra.program import Cron, Every, Program
-from augury.clock import show_time
-from augury.event import ClassKind, EventClass, key_of
+from augury.event import ClassKind, EventClass
+from augury.history.coming import Came, read_rows, rejected
 from augury.history.numbered import Placed, Some, in_order, versions_of
-from augury.history.pieces import Codes, Piece, pieces, rows_where
-from augury.history.raw import Broken, Raw, RawRows, RawTable, Rejected, json_row, shortened
+from augury.history.raw import Raw, Rejected
+from augury.history.refusing import refused
 from augury.history.schedule import due_at_most
-from augury.history.typed import Part, Refusal, Typing, sort_out, typed
-from augury.history.versions import ABSORBED, CHANGE, IMMUTABLE, NOT_THERE, WITHDRAWN, Judged, Rows, judge
+from augury.history.typed import Part, Refusal
+from augury.history.versions import ABSORBED, CHANGE, WITHDRAWN, Judged, Rows, judge
 from augury.kernels.batch import Batch, Integers
 from augury.kernels.columns import arrow_type
 
@@ -46,9 +45,9 @@ def accept(program: Program, events: Iterable[Raw], *, until_us: int | None = No
     """Apply the rules of LANGUAGE section 1 to what came; versions with det_time ≥ `until_us` are not read."""
     kinds = (ClassKind.SUBSCRIBED, ClassKind.CLOCK)
     classes = tuple(p.event_class for p in program.classes if p.event_class.kind in kinds)
-    came = _Came()
+    came = Came()
     for raw in events:
-        _read(program, classes, raw, came, until_us)
+        read_rows(program, classes, raw, came, until_us)
     # The clock comes before whatever is detected at the same time.
     some = [*_posted(program, classes, came, until_us), *came.some]
     judgements = [
@@ -63,7 +62,7 @@ def end_of(versions: Batch, chronon_us: int) -> int:
     return (int(versions.det_time[-1]) // chronon_us + 1) * chronon_us if len(versions) else 0
 
 
-def _posted(program: Program, classes: Sequence[EventClass], came: _Came, until_us: int | None) -> Iterator[Some]:
+def _posted(program: Program, classes: Sequence[EventClass], came: Came, until_us: int | None) -> Iterator[Some]:
     """The events of clock classes: from the chronon of the first version up to the end of the last one's."""
     times = [part.det_time for some in came.some for part in some.parts.values() if len(part)]
     if not times:
@@ -78,64 +77,6 @@ def _posted(program: Program, classes: Sequence[EventClass], came: _Came, until_
         if isinstance(plan.derivation, Cron | Every):
             due = np.array(due_at_most(event_class.name, plan.derivation, since_us, until_us), np.int64)
             yield Some(np.full(len(due), code, np.int16), {code: Part((), due, due, None, None)})
-
-
-# ---- row by row ------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Came:
-    """What has come: how many rows, of which sources, and those refused so far."""
-
-    count: int = 0
-    starts: list[int] = field(default_factory=list)
-    sources: list[tuple[str, Sequence[int]]] = field(default_factory=list)
-    some: list[Some] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-
-    def place(self, position: int) -> str:
-        """The source and the number of the row there."""
-        found = bisect_right(self.starts, position) - 1
-        name, numbers = self.sources[found]
-        return f"{name}:{numbers[position - self.starts[found]]}"
-
-    def positions(self, code: int) -> Integers:
-        """Where the rows of a class came, in order."""
-        return np.flatnonzero(np.concatenate([some.codes for some in self.some]) == code)
-
-
-def _read(program: Program, classes: Sequence[EventClass], raw: Raw, came: _Came, until_us: int | None) -> None:
-    mappings = {key_of(source.event_class): source.columns for source in program.sources}
-    came.starts.append(came.count)
-    if isinstance(raw, RawTable) and raw.numbers is None:
-        came.sources.append((raw.source, range(1, raw.table.num_rows + 1)))
-    else:
-        came.sources.append((raw.source, raw.numbers or ()))
-    for piece in pieces(raw):
-        codes = _classes_of(program, classes, raw, piece, came)
-        parts = {}
-        for code in np.flatnonzero(np.bincount(codes + 1)[1:]).tolist():
-            event_class = classes[code]
-            typing = Typing(event_class, piece, rows_where(codes == code), came.count, came.refusals)
-            parts[code] = typed(typing, mappings.get(key_of(event_class.name), ()), until_us)
-            if len(parts[code]) < len(typing.good):
-                refused = np.flatnonzero(~typing.good)
-                codes[refused if typing.rows is None else typing.rows[refused]] = -1
-        came.some.append(Some(codes, parts))
-        came.count += len(piece)
-
-
-def _classes_of(program: Program, classes: Sequence[EventClass], raw: Raw, piece: Piece, came: _Came) -> Codes:
-    refusals: list[Refusal] = []
-    codes = sort_out(program, classes, piece, raw.event_class, refusals, came.count)
-    broken: dict[int, Broken] = {}
-    if isinstance(raw, RawRows):
-        broken = {came.count + i: row for i, row in enumerate(raw.rows) if isinstance(row, Broken)}
-    for position, row in broken.items():
-        came.refusals.append(Refusal(position, "", row.reason, shortened(row.text)))
-        codes[position - came.count] = -1
-    came.refusals += [refusal for refusal in refusals if refusal.position not in broken]
-    return codes
 
 
 # ---- class by class --------------------------------------------------------------------------------------
@@ -221,7 +162,7 @@ def _taken(column: pa.ChunkedArray, rows: pa.Array) -> pa.ChunkedArray:
 
 
 def _numbered(
-    classes: Sequence[EventClass], judgements: Sequence[_Judgement], some: Sequence[Some], came: _Came
+    classes: Sequence[EventClass], judgements: Sequence[_Judgement], some: Sequence[Some], came: Came
 ) -> Accepted:
     """Put the accepted versions of all classes in one order, number them, and tell the rest why they are none."""
     found = versions_of(some, [judgement.placed for judgement in judgements])
@@ -233,9 +174,9 @@ def _numbered(
     absorbed = 0
     for number, judgement in enumerate(judgements):
         if judgement.judged is not None:
-            _explain(classes[number], judgement, seq[found.code == number], came.positions(number), came.refusals)
+            came.refusals += _refused(classes[number], judgement, seq[found.code == number], came.positions(number))
             absorbed += int((judgement.judged.verdicts == ABSORBED).sum())
-    return Accepted(batch, _rejected(came), absorbed, found.change)
+    return Accepted(batch, rejected(came), absorbed, found.change)
 
 
 def _table(event_class: EventClass, values: Sequence[pa.ChunkedArray]) -> pa.Table:
@@ -243,47 +184,11 @@ def _table(event_class: EventClass, values: Sequence[pa.ChunkedArray]) -> pa.Tab
     return pa.Table.from_arrays(list(values), schema=schema)
 
 
-def _explain(
-    event_class: EventClass, judgement: _Judgement, seq: Integers, position: Integers, refusals: list[Refusal]
-) -> None:
-    """Refuse what is no version; `seq` are the numbers of those of the class that are, `position` where all came."""
+def _refused(event_class: EventClass, judgement: _Judgement, seq: Integers, position: Integers) -> list[Refusal]:
+    """What is no version; `seq` are the numbers of those of the class that are, `position` where all came."""
     judged, rows = judgement.judged, judgement.rows
     assert judged is not None
     assert rows is not None
-    verdicts = judged.verdicts
+    number = np.cumsum(judged.verdicts < ABSORBED) - 1
     position = position if judgement.order is None else position[judgement.order]
-    number = np.cumsum(verdicts < ABSORBED) - 1
-    refused = np.flatnonzero((verdicts == IMMUTABLE) | (verdicts == NOT_THERE))
-    keys = {key_of(name) for name in event_class.key}
-    name = event_class.name
-    for row, fields in zip(refused.tolist(), _fields(event_class, rows, refused), strict=True):
-        key = json_row({field: value for field, value in fields.items() if key_of(field) in keys})
-        if verdicts[row] == IMMUTABLE:
-            since = int(seq[number[judged.there[row]]])
-            reason = f"`{name}` is immutable, and {key} is already there since seq {since}"
-        elif not event_class.key:
-            reason = f"`{name}` has no key: what is withdrawn cannot be told"
-        else:
-            reason = f"it withdraws {key} of `{name}`, which is not there"
-        refusals.append(Refusal(int(position[row]), name, reason, json_row(fields)))
-
-
-def _fields(event_class: EventClass, rows: Rows, chosen: Integers) -> Iterator[dict[str, object]]:
-    """Rows again as they may have come: by now their source may be gone."""
-    columns = [column.take(pa.array(chosen)).to_pylist() for column in rows.values]
-    names = [attribute.name for attribute in event_class.attributes]
-    for i, row in enumerate(chosen.tolist()):
-        occ_time = None if rows.withdrawal[row] else show_time(int(rows.occ_time[row]))
-        times = {"occ_time": occ_time, "det_time": show_time(int(rows.det_time[row]))}
-        values = {name: column[i] for name, column in zip(names, columns, strict=True)}
-        yield {"event": event_class.name, **times, **values}
-
-
-def _rejected(came: _Came) -> Rejected:
-    refusals = sorted(came.refusals, key=lambda refusal: refusal.position)
-    return Rejected(
-        tuple(came.place(refusal.position) for refusal in refusals),
-        tuple(refusal.event for refusal in refusals),
-        tuple(refusal.reason for refusal in refusals),
-        tuple(refusal.raw for refusal in refusals),
-    )
+    return refused(event_class, rows, judged.verdicts, position, lambda row: int(seq[number[judged.there[row]]]))

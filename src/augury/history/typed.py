@@ -126,11 +126,14 @@ class Typing:
         self.refusals.append(Refusal(self.start + there, self.event_class.name, reason, self.piece.raw(there)))
 
 
-def typed(typing: Typing, mapping: Iterable[tuple[str, str]], until_us: int | None) -> Part:
-    """The rows that are fine by themselves, and are known before `until_us`."""
+def typed(typing: Typing, mapping: Iterable[tuple[str, str]], until_us: int | None, read_us: int | None = None) -> Part:
+    """The rows that are fine by themselves, and are known before `until_us`.
+
+    A det_time that is left out is `read_us`, the time of reading; or in a replay, where that is None, the occ_time.
+    """
     event_class, piece, rows = typing.event_class, typing.piece, typing.rows
     names = _names(piece, mapping)
-    occ_time, det_time, withdrawal = _times(typing, names.get(OCC_TIME, []), names.get(DET_TIME, []), until_us)
+    occ_time, det_time, withdrawal = _times(typing, names.get(OCC_TIME, []), names.get(DET_TIME, []), until_us, read_us)
     values = []
     for attribute in event_class.attributes:
         fields = names.get(key_of(attribute.name), [])
@@ -156,11 +159,13 @@ def typed(typing: Typing, mapping: Iterable[tuple[str, str]], until_us: int | No
 
 
 def _times(
-    typing: Typing, occ_names: Sequence[str], det_names: Sequence[str], until_us: int | None
+    typing: Typing, occ_names: Sequence[str], det_names: Sequence[str], until_us: int | None, read_us: int | None
 ) -> tuple[Integers, Integers, Mask | None]:
     """Either time stands in for the other; an occ_time that is there and NULL withdraws."""
     occ = typing.fitted(occ_names, OCC_TIME, TIMESTAMP)
     det = typing.fitted(det_names, DET_TIME, TIMESTAMP)
+    if read_us is not None and det.null_count:
+        det = det.fill_null(pa.scalar(read_us, det.type))
     if occ.null_count and det.null_count:
         typing.refuse(~valid(occ) & ~valid(det), "it has neither an occ_time nor a det_time")
     withdrawal = None

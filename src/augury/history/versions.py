@@ -92,6 +92,36 @@ def judge(event_class: EventClass, rows: Rows, chronon_us: int) -> Judged:
     return Judged(verdicts, there)
 
 
+def judge_beside(event_class: EventClass, rows: Rows, present: Integers, known: Mask | None) -> Judged:
+    """Decide row by row what each is, given what is there: nothing expires between these rows.
+
+    `present` has the slot of the live event with a row's key, or -1; `known` are the rows whose event_id is that of an
+    accepted version. Where the verdict is IMMUTABLE, `there` is the row of the version that is there already, or the
+    number of rows plus its slot.
+    """
+    count = len(rows.det_time)
+    key, keys = key_codes(event_class, rows.values) if event_class.key else (np.arange(count), count)
+    duplicate = _duplicate_codes(rows, key if event_class.key else None, keys)
+    fresh = not event_class.key or (keys == count and bool((present < 0).all()))
+    if duplicate is None and known is None and (event_class.mutable or fresh) and not rows.withdrawal.any():
+        # Numbers of keys are given as they come, so a row with a greater one than all before is the first of its key.
+        first = np.ones(count, np.bool_)
+        first[1:] = key[1:] > np.maximum.accumulate(key)[:-1]
+        return Judged(np.where(first & (present < 0), np.uint8(ANNOUNCE), np.uint8(CHANGE)), _NONE)
+    current, seen = np.full(keys, -1), np.zeros(count + 1, np.bool_)
+    current[key] = np.where(present < 0, -1, count + present)
+    if known is not None:
+        # One number for all that are known already, which counts as seen.
+        duplicate = np.where(known, count, np.full(count, -1) if duplicate is None else duplicate)
+        seen[count] = True
+    verdicts, there = np.zeros(count, np.uint8), np.full(count, -1)
+    loop = _compiled() if count >= _COMPILED_ROWS_MIN else _loop
+    times = (rows.withdrawal, rows.occ_time, rows.det_time)
+    of_class = (_FOR_EVER, 1, event_class.mutable)
+    loop(key, _NONE if duplicate is None else duplicate, *times, *of_class, current, seen, verdicts, there)
+    return Judged(verdicts, there)
+
+
 def key_codes(event_class: EventClass, values: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[Codes, int]:
     """A number a row that rows of one key share, counted from 0, and how many keys there are."""
     names = {key_of(name) for name in event_class.key}

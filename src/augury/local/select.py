@@ -22,9 +22,10 @@ import sqlglot
 from augury import limits
 from augury import types as t
 from augury.algebra.select import NOW_PARAMETER, SelectPlan
+from augury.engine.ports import SelectFailed
+from augury.engine.rows import Changes, Keyed, Made, Rows, changes, keyed, made_of, whole
 from augury.event import EventClass, key_of
 from augury.kernels.columns import arrow_type
-from augury.local.rows import Changes, Keyed, Made, Rows, changes, keyed, made_of, whole
 from augury.local.sql.functions import Function
 from augury.local.sql.kinds import SqlType, Untranslatable, duck_type
 from augury.local.sql.queries import MADE, ROW, Translator, view_columns, view_name
@@ -38,10 +39,6 @@ __all__ = [
 OCC_TIME: Final = "occ_time"
 YEARS_US: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """The first and last microsecond of the years 1 to 9999, since the epoch."""
-
-
-class SelectFailed(RuntimeError):
-    """A SELECT that failed at run time; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from augury.kernels.bitemporal.live import (
     versions_of,
 )
 from augury.kernels.bitemporal.snapshot import as_of_now, live_slots
-from augury.kernels.bitemporal.tick import ClassState, class_state, step
+from augury.kernels.bitemporal.tick import ClassState, class_state, decided, step, take
 from augury.kernels.bitemporal.watch import Watch, watch
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "as_of_now",
     "class_state",
     "decide",
+    "decided",
     "keys_of",
     "live_slots",
     "live_view",
@@ -45,6 +46,7 @@ __all__ = [
     "read",
     "recall",
     "step",
+    "take",
     "tick_after",
     "versions_of",
     "watch",

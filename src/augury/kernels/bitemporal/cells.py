@@ -19,7 +19,7 @@ from augury.kernels.batch import Integers
 from augury.kernels.columns.column import Mask, missing
 from augury.kernels.columns.exact import from_decimals
 
-_NAN_KEY = "NaN"
+NAN_KEY = "NaN"
 """What stands for NaN in a key, since NaN is not equal to itself; no other value of the column is a string."""
 
 
@@ -103,7 +103,7 @@ def key_values(values: pa.Array) -> list[Any]:
         return texts
     found: list[Any] = (from_decimals(values) if pa.types.is_decimal(kind) else plain(values)).tolist()
     if pa.types.is_floating(kind):
-        found = [_NAN_KEY if number != number else number for number in found]
+        found = [NAN_KEY if number != number else number for number in found]
     rows = missing(values)
     if rows is not None:
         for row in np.flatnonzero(rows).tolist():

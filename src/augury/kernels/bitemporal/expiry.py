@@ -74,6 +74,8 @@ class Expiry:
 
     def link(self, event_class: int, slots: Integers, constituents: Constituents) -> None:
         """Complex events that were put are made of these events now; of those that are not live nothing is known."""
+        if not len(slots):
+            return
         classes = len(self.lifespans_us)
         nodes, owner = slots * classes + event_class, constituents.owner
         part = constituents.slot * classes + constituents.event_class
@@ -109,6 +111,14 @@ class Expiry:
             concerned += self._with_users(users)
         self._look_again(concerned)
         self.joined[nodes] = False
+
+    def parts_of(self, event: Event) -> list[Event]:
+        """The live events that an event is made of."""
+        return [self._event(node) for node in self.parts.get(self._node(event), ())]
+
+    def users_of(self, events: Iterable[Event]) -> list[Event]:
+        """All that is made of these events, directly or not, and they themselves; in no order."""
+        return [self._event(node) for node in self._with_users(map(self._node, events))]
 
     # ---- what leaves ---------------------------------------------------------------------------
 
@@ -151,6 +161,10 @@ class Expiry:
     def _node(self, event: Event) -> int:
         event_class, slot = event
         return slot * len(self.lifespans_us) + event_class
+
+    def _event(self, node: int) -> Event:
+        slot, event_class = divmod(node, len(self.lifespans_us))
+        return event_class, slot
 
     def _with_users(self, nodes: Iterable[int]) -> set[int]:
         """Nodes and all that is made of them."""

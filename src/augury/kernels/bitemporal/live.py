@@ -60,12 +60,11 @@ class Versions:
 
 
 def keys_of(event_class: EventClass, values: Sequence[pa.Array], seq: Integers) -> list[Any]:
-    """The keys of versions; of a class with `ID ()` the `seq`, so that each is an event of its own."""
-    names = {key_of(name) for name in event_class.key}
-    pairs = zip(event_class.attributes, values, strict=True)
-    columns = [key_values(column) for attribute, column in pairs if key_of(attribute.name) in names]
-    if not columns:
+    """The keys of versions, in the order of the ID; of a class with `ID ()` the `seq`, so that each is an event of its own."""
+    if not event_class.key:
         return list(seq.tolist())
+    places = {key_of(attribute.name): place for place, attribute in enumerate(event_class.attributes)}
+    columns = [key_values(values[places[key_of(name)]]) for name in event_class.key]
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 

@@ -33,13 +33,14 @@ def class_state(watched: Watch) -> ClassState:
     return ClassState(live_view(watched), Due())
 
 
-def step(state: ClassState, versions: Versions | None, tick: int, chronon_us: int) -> tuple[Sight | None, Fired]:
-    """Read the versions of a tick, if there are any, and decide; gives what was read and what fires."""
-    view, sights = state.view, []
-    seen = None
-    if versions is not None and len(versions):
-        seen = read(view, versions, tick, chronon_us)
-        sights.append(seen)
+def take(state: ClassState, versions: Versions, tick: int, chronon_us: int) -> Sight:
+    """Read the versions of a tick; gives what was read, for `decided`."""
+    return read(state.view, versions, tick, chronon_us)
+
+
+def decided(state: ClassState, seen: Sight | None, tick: int, chronon_us: int) -> Fired:
+    """What fires at a tick for what it read, if it read anything, and for the events that are on time."""
+    view, sights = state.view, [] if seen is None else [seen]
     # After the reading: what it replaced is due no more.
     due = state.on_time.pop(tick, view.number).slot
     if len(due):
@@ -48,4 +49,10 @@ def step(state: ClassState, versions: Versions | None, tick: int, chronon_us: in
         later = np.flatnonzero(seen.facts.new_ahead)
         times = tick_after(seen.facts.new_occ[later], chronon_us)
         state.on_time.add(times, seen.slot[later], seen.number[later], view.number)
-    return seen, decide(view, sights, tick)
+    return decide(view, sights, tick)
+
+
+def step(state: ClassState, versions: Versions | None, tick: int, chronon_us: int) -> tuple[Sight | None, Fired]:
+    """Read the versions of a tick, if there are any, and decide; gives what was read and what fires."""
+    seen = None if versions is None or not len(versions) else take(state, versions, tick, chronon_us)
+    return seen, decided(state, seen, tick, chronon_us)

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from itertools import product
 
 from augury.event import EventClass
+from augury.kernels.bitemporal.due import NEVER
 from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.flat.state import FlatState
 from augury.kernels.composite.flat.tables import names_all
@@ -71,6 +72,10 @@ class GraphState(Known):
         timers = self.graphs[key].timers
         if timers:
             heappush(self.alarms, (timers[0][0], key))
+
+    def next_due(self) -> int:
+        """The earliest time of a timer, NEVER if there is none; what is due then may turn out to be overtaken."""
+        return self.alarms[0][0][0] if self.alarms else NEVER
 
     def due(self, before: Point) -> Iterator[tuple[Point, list[Key]]]:
         """The points before another at which timers are due, in order, with the keys that have them."""

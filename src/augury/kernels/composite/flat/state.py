@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from augury.kernels.batch import Integers
+from augury.kernels.bitemporal.due import NEVER
 from augury.kernels.composite.flat import layout as at
 from augury.kernels.composite.flat.tables import EVER, NONE, Flat
 from augury.kernels.composite.known import Known
@@ -97,6 +98,10 @@ class FlatState(Known):
     def dropped(self) -> int:
         """How many operands were let go because too many were kept."""
         return int(self.counters[at.DROPPED])
+
+    def next_due(self) -> int:
+        """Never: no operator of a flat graph has a timer."""
+        return NEVER
 
     def grow(self, keys: int) -> None:
         """Make room for keys; what is new is empty."""

@@ -5,8 +5,7 @@ In: Arrow columns. Out: rows and row numbers, all vectorised. It knows neither S
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -72,11 +71,16 @@ def made_of(lists: pa.ListArray, views: int) -> Made:
     sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
     owner = np.repeat(np.arange(len(lists)), sizes)
     view, row = codes % max(views, 1), codes // max(views, 1)
+    return _gathered(owner, view, row, len(lists))
+
+
+def _gathered(owner: Integers, view: Integers, row: Integers, owners: int) -> Made:
+    """What each owner is made of, from pairs in any order, some more than once."""
     order = np.lexsort((row, view, owner))
     owner, view, row = owner[order], view[order], row[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (owner[1:] != owner[:-1]) | (view[1:] != view[:-1]) | (row[1:] != row[:-1])
-    counts = np.bincount(owner[new], minlength=len(lists))
+    counts = np.bincount(owner[new], minlength=owners)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int64)
     return Made(starts, view[new], row[new])
 
@@ -94,9 +98,10 @@ class Keyed:
 
 
 def keyed(rows: Rows, event_class: EventClass) -> Keyed:
-    """Of several rows with one key the one with the least occTime, then attributes, then constituents, in that order.
+    """Of several rows with one key the one with the least occTime, then the least attributes, as declared.
 
-    NULL comes last, NaN is greatest; the rows come out ordered by key. A row without an occurrence time is no event.
+    Rows alike in all of these are one, made of all that each is made of. NULL comes last, NaN is greatest; the rows
+    come out ordered by key. A row without an occurrence time is no event.
     """
     timed = np.flatnonzero(rows.occ_time.is_valid().to_numpy(zero_copy_only=False))
     timeless = len(rows) - len(timed)
@@ -107,9 +112,10 @@ def keyed(rows: Rows, event_class: EventClass) -> Keyed:
     rest = [rows.occ_time, *_columns(rows.attributes)]
     order = _order([*key, *rest])
     new = _starts([*key], order)
-    if rows.made is not None:
-        order = _least_made(order, _starts([*key, *rest], order), rows.made)
-    return Keyed(rows.taken(order[new]), len(rows) - int(new.sum()), timeless)
+    kept = rows.taken(order[new])
+    if rows.made is not None and not new.all():
+        kept = replace(kept, made=_united(order, new, _starts([*key, *rest], order), rows.made))
+    return Keyed(kept, len(rows) - len(kept), timeless)
 
 
 def _key_columns(rows: Rows, event_class: EventClass) -> list[pa.Array]:
@@ -150,14 +156,12 @@ def _starts(columns: list[pa.Array], order: Integers) -> npt.NDArray[np.bool_]:
     return new
 
 
-def _least_made(order: Integers, new: npt.NDArray[np.bool_], made: Made) -> Integers:
-    """Among rows alike in all columns the one with the least constituents first."""
-    found = order.copy()
-    bounds = [*np.flatnonzero(new).tolist(), len(order)]
-    for start, end in pairwise(bounds):
-        if end - start > 1:
-            found[start:end] = sorted(order[start:end].tolist(), key=made.of)
-    return found
+def _united(order: Integers, new: npt.NDArray[np.bool_], unlike: npt.NDArray[np.bool_], made: Made) -> Made:
+    """What the first row of each key is made of, together with the rows after it that are quite equal to it."""
+    counted = new[unlike][np.cumsum(unlike) - 1]
+    members, owner = order[counted], (np.cumsum(new) - 1)[counted]
+    taken = made.taken(members)
+    return _gathered(np.repeat(owner, np.diff(taken.starts)), taken.view, taken.row, int(new.sum()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""One tick: read → derive → decide → publish, over small ports that engines implement."""

@@ -1,0 +1,171 @@
+"""MATCH and COMPOSITE inside a tick: the versions of the tick, and the complex events it has so far → occurrences.
+
+In: what was read and derived, and how far the clock goes. Out: the occurrences of the classes of a unit, and as
+versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit
+from augury.engine.reading import nothing
+from augury.engine.state import EngineState
+from augury.engine.ticked import ClassVersions
+from augury.history.merge import merge
+from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
+from augury.kernels import match
+from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers, Occurrences
+from augury.kernels.bitemporal import Constituents, keys_of
+from augury.kernels.composite.state import CompositeState
+from augury.kernels.composite.step import step_into
+from augury.kernels.match import MatchState, Shared
+
+
+class Histories:
+    """The histories of a tick by the complex classes that stand in them; each is made once."""
+
+    def __init__(self, read: Batch) -> None:
+        """Nothing is derived yet."""
+        self.read = read
+        self.occurrences: dict[int, Occurrences] = {}
+        self._made: dict[tuple[int, ...], tuple[Batch, Shared]] = {}
+
+    def of(self, plan: EnginePlan, reads: tuple[int, ...]) -> tuple[Batch, Shared]:
+        """The history of units that read these complex classes, all of which are derived by now."""
+        if reads not in self._made:
+            found = [self.occurrences.get(place) or nothing_of(plan, place) for place in reads]
+            self._made[reads] = merge(self.read, found), Shared()
+        return self._made[reads]
+
+    def derived(self, place: int, versions: ClassVersions) -> None:
+        """The events of a SELECT class, as histories have them: after all versions of their tick."""
+        self.occurrences[place] = _as_occurrences(versions)
+
+
+def nothing_of(plan: EnginePlan, place: int) -> Occurrences:
+    """No event of a class."""
+    event_class = plan.classes[place].event_class
+    none = np.zeros(0, np.int64)
+    return Occurrences.first(event_class, none, none, none, nothing(event_class), pa.array([], pa.list_(pa.int64())))
+
+
+def _as_occurrences(versions: ClassVersions) -> Occurrences:
+    kind = np.where(versions.change == WITHDRAWN, WITHDRAW, ASSERT).astype(np.uint8)
+    lists = versions.constituents
+    assert lists is not None, "it is a complex class"
+    zeros = np.zeros(len(versions), np.int64)
+    return Occurrences(
+        versions.event_class, versions.seq, versions.occ_time, versions.det_time, kind, zeros, versions.values, lists
+    )
+
+
+def detect(
+    plan: EnginePlan, state: EngineState, number: int, histories: Histories, tick: int
+) -> Mapping[int, Occurrences]:
+    """What the classes of a unit find at a tick, by place; those that find nothing may be left out."""
+    unit, before = plan.units[number], state.detection[number]
+    match unit:
+        case MatchUnit(place=place, detector=detector):
+            history, shared = histories.of(plan, unit.reads)
+            if not len(history):
+                return {}
+            assert isinstance(before, MatchState)
+            event_class = plan.classes[place].event_class
+            state.detection[number], found = match.step(
+                detector, before, history, event_class, plan.chronon_us, until_us=tick, shared=shared
+            )
+            return {place: found}
+        case CompositeUnit(places=places, detector=composite_detector):
+            history, shared = histories.of(plan, unit.reads)
+            assert isinstance(before, CompositeState)
+            if not len(history) and before.next_due() > tick:
+                return {}
+            state.detection[number], several = step_into(
+                composite_detector, before, history, unit.into, plan.chronon_us, tick, shared=shared
+            )
+            return dict(zip(places, several, strict=True))
+        case _:
+            raise AssertionError("a SELECT is not detected")
+
+
+def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurrences) -> ClassVersions:
+    """Occurrences as versions of events: one with the key of an event that is there changes it."""
+    event_class, view = found.event_class, state.classes[place].view
+    number = np.arange(view.read + 1, view.read + 1 + len(found))
+    columns = tuple(_one_chunk(column) for column in found.values.columns)
+    keys = keys_of(event_class, columns, number)
+    change = np.full(len(found), ANNOUNCE, np.uint8)
+    if event_class.key:
+        met: set[object] = set()
+        for row, key in enumerate(keys):
+            if key in met or key in view.slots:
+                change[row] = CHANGE
+            met.add(key)
+    return ClassVersions(
+        event_class, number, found.values, found.seq, found.occ_time, found.det_time, change, keys, found.constituents
+    )
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def link_detected(
+    plan: EnginePlan,
+    state: EngineState,
+    place: int,
+    unit: MatchUnit | CompositeUnit,
+    versions: ClassVersions,
+    slots: Integers,
+    rows: Integers,
+) -> None:
+    """Note what events are made of: those of its constituents, and complex ones that it may be made of.
+
+    A detector says which versions it used, not which complex events. Those of the classes it reads that are made of
+    nothing else count, so that none of them goes before what uses it.
+    """
+    assert versions.constituents is not None
+    traces, lists = state.traces, versions.constituents.take(pa.array(rows)).to_pylist()
+    owner: list[int] = []
+    nodes: list[tuple[int, int]] = []
+    for number, (slot, seqs) in enumerate(zip(slots.tolist(), lists, strict=True)):
+        made_of = dict.fromkeys(traces.events[seq] for seq in seqs if seq in traces.events)
+        if unit.reads and seqs:
+            made_of |= dict.fromkeys(_made_of_no_more(plan, state, unit, set(seqs), list(made_of)))
+        traces.parts[place, slot] = tuple(seqs)
+        nodes += made_of
+        owner += [number] * len(made_of)
+    state.expiry.link(place, slots, constituents(owner, nodes))
+
+
+def constituents(owner: Sequence[int], nodes: Sequence[tuple[int, int]]) -> Constituents:
+    """What events are made of, from the number of each and the event it is made of."""
+    places = np.array([place for place, _ in nodes], np.int64)
+    return Constituents(np.array(owner, np.int64), places, np.array([slot for _, slot in nodes], np.int64))
+
+
+def _made_of_no_more(
+    plan: EnginePlan, state: EngineState, unit: MatchUnit | CompositeUnit, seqs: set[int], events: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The live events of the complex classes that a unit reads that have constituents, all among these."""
+    found = []
+    for node in state.expiry.users_of(events):
+        if node[0] in unit.reads and (own := constituents_of(state, node)) and seqs.issuperset(own):
+            found.append(node)
+    return found
+
+
+def constituents_of(state: EngineState, node: tuple[int, int]) -> set[int]:
+    """The `seq` of every version that comes in below a live event, as things are."""
+    if node in state.traces.parts:
+        return set(state.traces.parts[node])
+    place, slot = node
+    below = state.expiry.parts_of(node)
+    if not below:
+        seq = int(state.classes[place].view.times["seq"][slot])
+        return {seq} if seq > 0 else set()
+    return set().union(*(constituents_of(state, part) for part in below))

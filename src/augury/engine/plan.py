@@ -1,0 +1,151 @@
+"""A checked program → what its ticks do: which classes are there, and what derives them in which order.
+
+In: a program. Out: an `EnginePlan`, made once. It knows no event. A class is named by its place in the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import Feed, MatchPlan
+from augury.algebra.program import ClassPlan, Cron, Every, Program
+from augury.algebra.select import SelectPlan
+from augury.event import ClassKind, EventClass, key_of
+from augury.kernels import composite, match
+from augury.kernels.bitemporal import Watch, watch
+from augury.kernels.composite.sharing import runs_of
+
+
+@dataclass(frozen=True, slots=True)
+class MatchUnit:
+    """A MATCH class, and the complex classes whose events stand in its history, as declared."""
+
+    place: int
+    detector: match.Detector
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeUnit:
+    """The COMPOSITE classes that one event graph serves, with what feeds the attributes of each."""
+
+    places: tuple[int, ...]
+    detector: composite.Detector
+    into: tuple[tuple[EventClass, tuple[Feed, ...]], ...]
+    reads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectUnit:
+    """A SELECT class, and the classes whose views it reads, in the order in which its plan names them."""
+
+    place: int
+    select: SelectPlan
+    reads: tuple[int, ...]
+
+
+Unit = MatchUnit | CompositeUnit | SelectUnit
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """What ticks of a program do.
+
+    `received` are the places of subscribed and clock classes, whose index there is their code in batches; `units`
+    derive the others, each after those it reads. `detected_from` are the classes whose events may be constituents
+    of what a MATCH or COMPOSITE finds.
+    """
+
+    program: Program
+    classes: tuple[ClassPlan, ...]
+    received: tuple[int, ...]
+    watches: tuple[Watch, ...]
+    units: tuple[Unit, ...]
+    detected_from: frozenset[int]
+
+    @property
+    def chronon_us(self) -> int:
+        """The length of a chronon."""
+        return self.program.settings.chronon_us
+
+    @property
+    def received_classes(self) -> tuple[EventClass, ...]:
+        """The classes that versions come in for."""
+        return tuple(self.classes[place].event_class for place in self.received)
+
+    @property
+    def lifespans_us(self) -> tuple[int | None, ...]:
+        """By place; None for ever."""
+        return tuple(plan.event_class.lifespan_us for plan in self.classes)
+
+    def clocks(self) -> list[tuple[int, Cron | Every]]:
+        """The clock classes by their codes, with their schedules."""
+        found = []
+        for code, place in enumerate(self.received):
+            derivation = self.classes[place].derivation
+            if isinstance(derivation, Cron | Every):
+                found.append((code, derivation))
+        return found
+
+
+def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
+    """What ticks of this program do; raises what `match.detector_of` and `composite.detector_of` do.
+
+    `flat` has COMPOSITEs go over flat arrays where that is possible: it pays for very many versions a tick.
+    """
+    classes = program.classes
+    places = {key_of(plan.event_class.name): place for place, plan in enumerate(classes)}
+    received = tuple(p for p, plan in enumerate(classes) if plan.event_class.kind is not ClassKind.COMPLEX)
+    units = tuple(_units(program, places, flat))
+    return EnginePlan(
+        program,
+        classes,
+        received,
+        tuple(watch(plan.event_class, plan.statements) for plan in classes),
+        units,
+        _detected_from(classes, received, units),
+    )
+
+
+def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
+    runs = {key_of(name): run for run in runs_of(program) for name in run.names}
+    done: set[str] = set()
+    units: list[Unit] = []
+    for name in (key_of(name) for layer in program.strata for name in layer):
+        place = places[name]
+        plan = program.classes[place]
+        if name in done:
+            continue
+        match plan.derivation:
+            case MatchPlan() as found:
+                units.append(MatchUnit(place, match.detector_of(found), _complex_read(program, plan, places)))
+            case CompositePlan():
+                run = runs[name]
+                done.update(key_of(one) for one in run.names)
+                into = tuple((member.event_class, _feeds(member)) for member in run.members)
+                at = tuple(places[key_of(one)] for one in run.names)
+                detector = composite.detector_of(run.plan, flat=flat)
+                units.append(CompositeUnit(at, detector, into, _complex_read(program, plan, places)))
+            case SelectPlan() as found:
+                units.append(SelectUnit(place, found, tuple(places[key_of(one)] for one in found.reads)))
+            case _:
+                pass
+    return units
+
+
+def _feeds(member: ClassPlan) -> tuple[Feed, ...]:
+    assert isinstance(member.derivation, CompositePlan)
+    return member.derivation.feeds
+
+
+def _complex_read(program: Program, plan: ClassPlan, places: dict[str, int]) -> tuple[int, ...]:
+    read = {places[key_of(name)] for name in plan.reads}
+    return tuple(sorted(p for p in read if program.classes[p].event_class.kind is ClassKind.COMPLEX))
+
+
+def _detected_from(classes: Sequence[ClassPlan], received: Sequence[int], units: Sequence[Unit]) -> frozenset[int]:
+    """Any class that comes in: a history of a MATCH has them all."""
+    detects = any(not isinstance(unit, SelectUnit) for unit in units)
+    return frozenset(received) if detects else frozenset()

@@ -1,0 +1,96 @@
+"""What an engine needs of its surroundings: how SELECTs are run, which versions are known, where a tick is kept.
+
+`local` and `spark` implement these; they hold no rule about time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from augury.algebra.program import ClassPlan
+from augury.engine.rows import Rows
+from augury.engine.ticked import ClassVersions, Ticked
+from augury.event import EventClass
+
+
+class SelectFailed(RuntimeError):
+    """A SELECT that failed at run time; the message is one sentence for the user."""
+
+
+class Selects(Protocol):
+    """Runs SELECTs."""
+
+    def rows(self, plan: ClassPlan, views: Mapping[str, pa.Table], now_us: int) -> Rows:
+        """The rows of a SELECT class over views, by class name; raises `SelectFailed`.
+
+        A view has the declared attributes, occ_time, det_time, and the number of each row.
+        """
+        ...
+
+
+class KnownVersions(Protocol):
+    """Answers which versions have been accepted at earlier ticks: duplicates are absorbed."""
+
+    def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that a version of this class has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of an engine after a tick, as bytes."""
+
+    tick: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """An event that was posted and waits for its tick, as a line of JSON; `det_time` is when it was read."""
+
+    det_time: int
+    line: str
+
+
+class Store(KnownVersions, Protocol):
+    """Keeps what ticks did. What one call writes is there as a whole or not at all, also after a crash."""
+
+    def append(self, posts: Sequence[Post]) -> list[int]:
+        """Keep posts until their tick; once it returns they survive a crash. Gives their places, ascending."""
+        ...
+
+    def waiting(self) -> list[tuple[int, Post]]:
+        """The posts that no committed tick has taken, with their places, in order."""
+        ...
+
+    def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
+        """Keep what ticks did, and with it that these posts have been taken; of snapshots the last three stay."""
+        ...
+
+    def last_tick(self) -> int | None:
+        """The last tick that was committed."""
+        ...
+
+    def snapshots(self) -> Iterator[Snapshot | Torn]:
+        """The snapshots that are kept, the newest first; `Torn` stands for one that is damaged."""
+        ...
+
+    def read_after(self, tick: int | None) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
+        """What each tick after that one read, in order; of all ticks if it is None."""
+        ...
+
+    def history(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class, in order; `history.views` says with which columns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """A snapshot that cannot be used, and why."""
+
+    tick: int
+    reason: str

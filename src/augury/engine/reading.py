@@ -1,0 +1,234 @@
+"""What came in a chronon → the versions that its tick reads, numbered, and what is refused.
+
+In: arrivals, the live views, and which event_ids are known. Out: `Read`. The clock's events come first of their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+import pyarrow as pa
+
+from augury import limits
+from augury.engine.plan import EnginePlan
+from augury.engine.ports import KnownVersions
+from augury.engine.state import EngineState
+from augury.engine.ticked import ClassVersions
+from augury.event import EventClass
+from augury.history.arrivals import Arrivals, ClassRows
+from augury.history.raw import Rejected
+from augury.history.refusing import refused
+from augury.history.schedule import TooManyDue, times_due
+from augury.history.typed import Part, Refusal
+from augury.history.versions import ABSORBED, WITHDRAWN, Judged, Rows, judge_beside
+from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers
+from augury.kernels.bitemporal import keys_of
+from augury.kernels.columns import arrow_type
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The versions of a tick: all in order as a batch, and by the places of their classes."""
+
+    batch: Batch
+    versions: Mapping[int, ClassVersions]
+    rejected: Rejected
+    absorbed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The rows of a class with what each is."""
+
+    rows: ClassRows
+    columns: Rows
+    judged: Judged
+    keys: list[object]
+
+
+def read_arrivals(plan: EnginePlan, state: EngineState, came: Arrivals, tick: int, known: KnownVersions | None) -> Read:
+    """Decide which rows are versions, and number them."""
+    classes = plan.received_classes
+    rows = {**came.rows, **_clock_rows(plan, state, tick)}
+    judged = {code: _judge(plan, state, code, rows[code], known) for code in sorted(rows)}
+    kept = {code: np.flatnonzero(one.judged.verdicts < ABSORBED) for code, one in judged.items()}
+    code, at, order = _in_order(judged, kept)
+    seq = np.arange(state.seq + 1, state.seq + 1 + len(order))
+    versions = {}
+    given: dict[int, Integers] = {}
+    for c, one in judged.items():
+        number_of = np.empty(len(kept[c]), np.int64)
+        number_of[at[code == c]] = seq[code == c]
+        given[c] = number_of
+        if len(number_of):
+            versions[plan.received[c]] = _versions(plan, state, c, one, kept[c], number_of)
+    refusals = [*came.refusals]
+    for c, one in judged.items():
+        refusals += _refusals(plan, state, c, one, kept[c], given[c])
+    batch = batch_of(classes, {c: versions.get(plan.received[c]) for c in judged}, code, at, seq)
+    absorbed = sum(int((one.judged.verdicts == ABSORBED).sum()) for one in judged.values())
+    return Read(batch, versions, _rejected(refusals, came), absorbed)
+
+
+def read_again(plan: EnginePlan, versions: Mapping[int, ClassVersions]) -> Read:
+    """Versions that were read before, as they were: to recover."""
+    codes = {plan.received.index(place): one for place, one in versions.items()}
+    code = np.concatenate([np.zeros(0, np.int16), *(np.full(len(one), c, np.int16) for c, one in codes.items())])
+    at = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(one)) for one in codes.values())])
+    seq = np.concatenate([np.zeros(0, np.int64), *(one.seq for one in codes.values())])
+    order = np.argsort(seq, kind="stable")
+    batch = batch_of(plan.received_classes, dict(codes), code[order], at[order], seq[order])
+    return Read(batch, versions, Rejected(), 0)
+
+
+def _clock_rows(plan: EnginePlan, state: EngineState, tick: int) -> dict[int, ClassRows]:
+    """The events that the clock posts since the last tick, or in the first chronon."""
+    since = tick - plan.chronon_us if state.tick is None else state.tick
+    found = {}
+    for code, schedule in plan.clocks():
+        due = np.fromiter(times_due(schedule, since, tick), np.int64)
+        if len(due):
+            state.posted_by_clock += len(due)
+            if state.posted_by_clock > limits.CLOCK_EVENTS_MAX:
+                name = plan.received_classes[code].name
+                most = f"at most {limits.CLOCK_EVENTS_MAX:,} events of clock classes"
+                raise TooManyDue(f"a run has {most}, and with `{name}` there are more")
+            found[code] = ClassRows(Part((), due, due, None, None), np.full(len(due), -1))
+    return found
+
+
+def next_by_clock(plan: EnginePlan, since_us: int) -> int | None:
+    """When the clock posts its next event, at or after a time."""
+    far = since_us + limits.DURATION_US_MAX
+    found = [next(iter(times_due(schedule, since_us, far)), None) for _, schedule in plan.clocks()]
+    return min((time for time in found if time is not None), default=None)
+
+
+def _judge(plan: EnginePlan, state: EngineState, code: int, rows: ClassRows, known: KnownVersions | None) -> _Judged:
+    event_class, part = plan.received_classes[code], rows.part
+    withdrawal = np.zeros(len(part), np.bool_) if part.withdrawal is None else part.withdrawal
+    columns = Rows(part.values, part.occ_time, part.det_time, withdrawal, part.event_id)
+    if event_class.key:
+        keys = keys_of(event_class, part.values, part.det_time)
+        slots = state.classes[plan.received[code]].view.slots
+        present = np.fromiter(map(slots.get, keys, repeat(-1)), np.int64, len(keys))
+    else:
+        keys, present = [], np.full(len(part), -1)
+    return _Judged(rows, columns, judge_beside(event_class, columns, present, _known(event_class, part, known)), keys)
+
+
+def _known(event_class: EventClass, part: Part, known: KnownVersions | None) -> np.ndarray | None:
+    """The rows whose event_id a version of an earlier tick has; None if none has."""
+    if part.event_id is None or known is None:
+        return None
+    ids = part.event_id.to_pylist()
+    found = known.known_ids(event_class, [one for one in ids if one is not None])
+    return np.fromiter((one in found for one in ids), np.bool_, len(ids)) if found else None
+
+
+def _in_order(judged: Mapping[int, _Judged], kept: Mapping[int, Integers]) -> tuple[np.ndarray, Integers, Integers]:
+    """Class and place among the versions of the class, of all versions in the order of the history."""
+    sizes = [len(kept[c]) for c in judged]
+    code = np.repeat(np.array(list(judged), np.int16), sizes)
+    at = np.concatenate([np.zeros(0, np.int64), *(np.arange(size) for size in sizes)])
+    if len(judged) == 1:
+        return code, at, at
+    det = np.concatenate([np.zeros(0, np.int64), *(o.rows.part.det_time[kept[c]] for c, o in judged.items())])
+    position = np.concatenate([np.zeros(0, np.int64), *(o.rows.position[kept[c]] for c, o in judged.items())])
+    order = np.lexsort((code, position, det))
+    return code[order], at[order], order
+
+
+def _versions(
+    plan: EnginePlan, state: EngineState, code: int, one: _Judged, kept: Integers, seq: Integers
+) -> ClassVersions:
+    place = plan.received[code]
+    event_class = plan.classes[place].event_class
+    part, whole = one.rows.part, len(kept) == len(one.rows)
+    taken = None if whole else pa.array(kept)
+    columns = part.values if taken is None else tuple(column.take(taken) for column in part.values)
+    keys = one.keys if whole else [one.keys[row] for row in kept.tolist()] if one.keys else []
+    claimed = one.rows.source_time
+    source_time = None
+    if claimed is not None:
+        late = claimed != part.det_time
+        source_time = pa.array(claimed[kept], mask=~late[kept])
+    first = state.classes[place].view.read + 1
+    return ClassVersions(
+        event_class,
+        np.arange(first, first + len(kept)),
+        table_of(event_class, columns),
+        seq,
+        part.occ_time[kept],
+        part.det_time[kept],
+        one.judged.verdicts[kept],
+        keys if event_class.key else seq.tolist(),
+        event_id=None if part.event_id is None else part.event_id.take(pa.array(kept)),
+        source_time=source_time,
+    )
+
+
+def _refusals(
+    plan: EnginePlan, state: EngineState, code: int, one: _Judged, kept: Integers, seq: Integers
+) -> list[Refusal]:
+    if len(kept) == len(one.rows):
+        return []
+    place, there = plan.received[code], one.judged.there
+
+    def since(row: int) -> int:
+        found = int(there[row])
+        if found < len(one.rows):
+            return int(seq[np.searchsorted(kept, found)])
+        return int(state.classes[place].view.times["seq"][found - len(one.rows)])
+
+    event_class = plan.classes[place].event_class
+    return refused(event_class, one.columns, one.judged.verdicts, one.rows.position, since)
+
+
+def _rejected(refusals: Sequence[Refusal], came: Arrivals) -> Rejected:
+    if not refusals:
+        return Rejected()
+    ordered = sorted(refusals, key=lambda refusal: refusal.position)
+    return Rejected(
+        tuple(came.place(one.position) for one in ordered),
+        tuple(one.event for one in ordered),
+        tuple(one.reason for one in ordered),
+        tuple(one.raw for one in ordered),
+    )
+
+
+def table_of(event_class: EventClass, columns: Sequence[pa.Array]) -> pa.Table:
+    """Columns under the names of the attributes."""
+    schema = pa.schema([pa.field(a.name, arrow_type(a.type)) for a in event_class.attributes])
+    return pa.Table.from_arrays(list(columns), schema=schema)
+
+
+def batch_of(
+    classes: Sequence[EventClass],
+    versions: Mapping[int, ClassVersions | None],
+    code: np.ndarray,
+    at: Integers,
+    seq: Integers,
+) -> Batch:
+    """The versions of a tick as one batch, given their classes and places in order."""
+    occ_time, det_time = np.empty(len(seq), np.int64), np.empty(len(seq), np.int64)
+    kind = np.full(len(seq), ASSERT, np.uint8)
+    for c, one in versions.items():
+        if one is not None:
+            where = code == c
+            rows = at[where]
+            occ_time[where], det_time[where] = one.occ_time[rows], one.det_time[rows]
+            kind[where] = np.where(one.change[rows] == WITHDRAWN, WITHDRAW, ASSERT)
+    tables = tuple(
+        found.values if (found := versions.get(c)) is not None else nothing(event_class)
+        for c, event_class in enumerate(classes)
+    )
+    return Batch(tuple(classes), code, at, seq, occ_time, det_time, kind, tables, tuple(None for _ in classes))
+
+
+def nothing(event_class: EventClass) -> pa.Table:
+    """No version of a class."""
+    return table_of(event_class, [pa.array([], arrow_type(attribute.type)) for attribute in event_class.attributes])

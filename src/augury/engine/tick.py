@@ -1,0 +1,310 @@
+"""One tick: read → derive → decide → publish, then purge. There is no other place that does this.
+
+In: a plan, the state, what came in the chronon that ends, and ports. Out: a `Ticked`, which is what is published when
+it is committed; the state has moved on. It knows neither clocks nor stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from augury.engine import detecting, selecting
+from augury.engine.detecting import Histories
+from augury.engine.plan import EnginePlan, SelectUnit
+from augury.engine.ports import KnownVersions, SelectFailed, Selects
+from augury.engine.reading import Read, next_by_clock, read_again, read_arrivals
+from augury.engine.rows import Rows
+from augury.engine.selecting import Views
+from augury.engine.state import EngineState
+from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
+from augury.history.arrivals import Arrivals
+from augury.history.versions import WITHDRAWN
+from augury.kernels.batch import Integers
+from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
+from augury.kernels.composite.state import CompositeState
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What a tick needs of its surroundings; `stopwatch` gives seconds, from any moment on."""
+
+    selects: Selects
+    known: KnownVersions | None = None
+    stopwatch: Callable[[], float] = lambda: 0.0
+
+
+@dataclass(slots=True)
+class _Tick:
+    """A tick while it is at work."""
+
+    plan: EnginePlan
+    state: EngineState
+    ports: Ports
+    tick: int
+    seen: dict[int, Sight] = field(default_factory=dict)
+    versions: dict[int, ClassVersions] = field(default_factory=dict)
+    views: Views = field(init=False)
+    changed: set[int] = field(default_factory=set)
+    failed: list[Failure] = field(default_factory=list)
+    warnings: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+    seconds: dict[Phase, float] = field(default_factory=dict)
+    _since: float = 0.0
+
+    def __post_init__(self) -> None:
+        """No view is looked at yet."""
+        self.views = Views(self.state)
+        self._since = self.ports.stopwatch()
+
+    def ends(self, phase: Phase) -> None:
+        now = self.ports.stopwatch()
+        self.seconds[phase] = now - self._since
+        self._since = now
+
+    # ---- read ----------------------------------------------------------------------------------
+
+    def take(self, place: int, versions: ClassVersions) -> tuple[Integers, Integers]:
+        """Versions of a class become current; gives the slots of the events that are there, and rows of versions."""
+        self.versions[place] = versions
+        state, plan = self.state.classes[place], self.plan
+        first = state.view.read
+        columns = tuple(column.combine_chunks() for column in versions.values.columns)
+        read = Versions(
+            tuple(c.chunk(0) if hasattr(c, "chunk") and c.num_chunks == 1 else c for c in columns),
+            versions.occ_time,
+            versions.det_time,
+            versions.seq,
+            versions.change == WITHDRAWN,
+            list(versions.keys),
+        )
+        sight = self.seen[place] = take(state, read, self.tick, plan.chronon_us)
+        self.changed.add(place)
+        self.views.changed(place)
+        gone = sight.facts.withdrawn
+        if read.withdrawn.any():
+            # Also those that were announced again in this chronon: what has their key now is another event.
+            left = np.concatenate([sight.slot[gone], self._again(place, read)])
+            self.state.expiry.withdraw(place, left)
+            self.state.traces.forget(place, left.tolist())
+        there = np.flatnonzero(~gone)
+        slots = sight.slot[there]
+        self.state.expiry.put(place, slots, sight.facts.new_occ[there])
+        return slots, sight.number[there] - first
+
+    def _again(self, place: int, read: Versions) -> Integers:
+        """The slots of events that are there, and were withdrawn by one of these versions."""
+        slots = self.state.classes[place].view.slots
+        withdrawn = (read.keys[row] for row in np.flatnonzero(read.withdrawn).tolist())
+        return np.array(list({slots[key] for key in withdrawn if key in slots}), np.int64)
+
+    def read(self, read: Read) -> None:
+        for place, versions in read.versions.items():
+            self.take(place, versions)
+            if place in self.plan.detected_from:
+                self._trace(place, versions)
+        self.state.seq += len(read.batch)
+
+    def _trace(self, place: int, versions: ClassVersions) -> None:
+        """Note which event each version belongs to, those before a withdrawal to none that is there."""
+        slots, traces = self.state.classes[place].view.slots, self.state.traces
+        withdrawn = (versions.change == WITHDRAWN).tolist()
+        for key, seq, is_end in zip(versions.keys, versions.seq.tolist(), withdrawn, strict=True):
+            slot = slots.get(key)
+            if slot is None:
+                continue
+            if is_end:
+                traces.forget(place, (slot,))
+            else:
+                traces.note(place, slot, seq)
+
+    # ---- derive --------------------------------------------------------------------------------
+
+    def derive(self, read: Read) -> None:
+        histories = Histories(read.batch)
+        for number, unit in enumerate(self.plan.units):
+            if isinstance(unit, SelectUnit):
+                self.select(number, unit, histories)
+                continue
+            for place, found in detecting.detect(self.plan, self.state, number, histories, self.tick).items():
+                if found.errors:
+                    self.errors[found.event_class.name] = found.errors
+                histories.occurrences[place] = found
+                if len(found):
+                    versions = detecting.versions_of(self.plan, self.state, place, found)
+                    slots, rows = self.take(place, versions)
+                    detecting.link_detected(self.plan, self.state, place, unit, versions, slots, rows)
+
+    def select(self, number: int, unit: SelectUnit, histories: Histories) -> None:
+        before = self.state.detection[number]
+        due = before is None or unit.select.uses_now or number in self.state.failing
+        if not due and self.changed.isdisjoint(unit.reads):
+            return
+        event_class = self.plan.classes[unit.place].event_class
+        try:
+            now = selecting.select(self.plan, unit, self.views, self.ports.selects, self.tick)
+        except SelectFailed as error:
+            self.failed.append(Failure(event_class.name, str(error)))
+            self.state.failing.add(number)
+            return
+        self.state.failing.discard(number)
+        if now.uncounted:
+            self.warnings[event_class.name] = now.uncounted
+        rows = selecting.no_rows(event_class) if before is None else before
+        assert isinstance(rows, Rows)
+        versions = selecting.differences(self.plan, self.state, unit, rows, now, self.tick)
+        self.state.detection[number] = now.rows
+        if versions is not None:
+            self.take(unit.place, versions)
+            histories.derived(unit.place, versions)
+        selecting.link_selected(self.state, unit, now)
+
+    # ---- decide --------------------------------------------------------------------------------
+
+    def decide(self) -> list[ClassActions]:
+        found = []
+        for place, state in enumerate(self.state.classes):
+            seen = self.seen.get(place)
+            if not self.plan.watches[place].statements or (seen is None and state.next_due() > self.tick):
+                continue
+            fired = decided(state, seen, self.tick, self.plan.chronon_us)
+            event_class = self.plan.classes[place].event_class
+            if fired.errors:
+                self.errors[event_class.name] = self.errors.get(event_class.name, 0) + fired.errors.total()
+            if len(fired):
+                found.append(ClassActions(event_class, fired))
+        return found
+
+    # ---- purge ---------------------------------------------------------------------------------
+
+    def purge(self) -> list[ClassVersions]:
+        if self.state.expiry.next_due() > self.tick:
+            return []
+        purged = []
+        touched = set()
+        for place, slots in enumerate(self.state.expiry.purge(self.tick)):
+            if len(slots):
+                purged.append(self._leaving(place, slots))
+                purge(self.state.classes[place].view, slots)
+                self.state.traces.forget(place, slots.tolist())
+                self.views.changed(place)
+                touched.add(place)
+        failed = {failure.event_class for failure in self.failed}
+        for number, unit in enumerate(self.plan.units):
+            if not isinstance(unit, SelectUnit) or touched.isdisjoint(unit.reads):
+                continue
+            if self.state.detection[number] is None or self.plan.classes[unit.place].event_class.name in failed:
+                continue
+            try:
+                self.state.detection[number] = selecting.rebased(
+                    self.plan, unit, self.views, self.ports.selects, self.tick
+                )
+            except SelectFailed:
+                continue  # it is reported when it fails at a tick that asks for it
+        return purged
+
+    def _leaving(self, place: int, slots: Integers) -> ClassVersions:
+        """The current versions of events, in the order of their numbers."""
+        view = self.state.classes[place].view
+        slots = slots[np.argsort(view.number[slots])]
+        table = as_of_now(view, slots)
+        times = view.times
+        event_class = self.plan.classes[place].event_class
+        return ClassVersions(
+            event_class,
+            times["number"][slots] + 1,
+            table.select([attribute.name for attribute in event_class.attributes]),
+            times["seq"][slots],
+            times["occ"][slots],
+            times["det"][slots],
+            np.zeros(len(slots), np.uint8),
+            view.keys[slots].tolist(),
+        )
+
+
+def tick(plan: EnginePlan, state: EngineState, came: Arrivals, time: int, ports: Ports) -> Ticked:
+    """The tick at the end of the chronon in which these rows came; the state given is used up."""
+    assert state.tick is None or time > state.tick, "ticks go forward"
+    at_work = _Tick(plan, state, ports, time)
+    return _ticked(at_work, read_arrivals(plan, state, came, time, ports.known))
+
+
+def tick_again(
+    plan: EnginePlan, state: EngineState, read: Mapping[int, ClassVersions], time: int, ports: Ports
+) -> Ticked:
+    """A tick that was committed, from the versions that it read: to come to the state after it."""
+    return _ticked(_Tick(plan, state, ports, time), read_again(plan, read))
+
+
+def _ticked(at_work: _Tick, read: Read) -> Ticked:
+    plan, state = at_work.plan, at_work.state
+    at_work.read(read)
+    at_work.ends(Phase.READ)
+    at_work.derive(read)
+    at_work.ends(Phase.DERIVE)
+    actions = at_work.decide()
+    at_work.ends(Phase.DECIDE)
+    purged = at_work.purge()
+    at_work.ends(Phase.PURGE)
+    state.tick = at_work.tick
+    received = set(plan.received)
+    by_place = sorted(at_work.versions.items())
+    return Ticked(
+        at_work.tick,
+        state.seq,
+        tuple(versions for place, versions in by_place if place in received),
+        tuple(versions for place, versions in by_place if place not in received),
+        tuple(actions),
+        read.rejected,
+        read.absorbed,
+        tuple(purged),
+        tuple(at_work.failed),
+        at_work.warnings,
+        at_work.errors,
+        at_work.seconds,
+    )
+
+
+def next_tick(plan: EnginePlan, state: EngineState) -> int:
+    """The next tick with work to do if nothing comes; ticks before it may be left out. NEVER if there is none."""
+    if state.tick is None:
+        return NEVER
+    chronon_us = plan.chronon_us
+    times = [state.expiry.next_due() - 1]  # at the tick after it
+    posted = next_by_clock(plan, state.tick)
+    times += [] if posted is None else [posted]
+    found = [_tick_after(time, chronon_us) for time in times]
+    found += [one.next_due() for one in state.classes]
+    found += [state.tick + chronon_us] if state.failing else []
+    for unit, detection in zip(plan.units, state.detection, strict=True):
+        if isinstance(detection, CompositeState):
+            due = detection.next_due()
+            found.append(due if due == NEVER else -(-due // chronon_us) * chronon_us)
+        elif isinstance(unit, SelectUnit) and unit.select.uses_now:
+            found.append(state.tick + chronon_us)
+    return max(min(found), state.tick + chronon_us)
+
+
+def _tick_after(time: int, chronon_us: int) -> int:
+    return NEVER if time >= NEVER - 1 else int(tick_after(np.array([time]), chronon_us)[0])
+
+
+def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | None, ports: Ports) -> Iterator[Ticked]:
+    """Every tick that has something to do, up to a time (left out: the one that reads the last row)."""
+    chronon_us = plan.chronon_us
+    waiting = iter(came.by_tick(chronon_us))
+    coming = next(waiting, None)
+    while True:
+        due = next_tick(plan, state)
+        if coming is None and until is None:
+            return
+        if coming is not None and coming[0] <= due:
+            time, rows = coming
+            coming = next(waiting, None)
+        else:
+            time, rows = due, Arrivals()
+        if until is not None and time > until:
+            return
+        yield tick(plan, state, rows, time, ports)
