@@ -10,12 +10,14 @@ import io
 import json
 import logging
 import os
+import shutil
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -46,6 +48,15 @@ class Lines(StrEnum):
     """How events are written."""
 
     NDJSON = "ndjson"
+
+
+class Form(StrEnum):
+    """How tables are written."""
+
+    TABLE = "table"
+    NDJSON = "ndjson"
+    CSV = "csv"
+    PARQUET = "parquet"
 
 
 class Engine(StrEnum):
@@ -216,8 +227,13 @@ def run_command(
     rejected: Annotated[
         Path | None, typer.Option("--rejected", help="Write the rejected events to a file, as JSON Lines.")
     ] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", help="Keep every tick: a file of SQLite, or postgresql://HOST/DATABASE.")
+    ] = None,
 ) -> None:
-    """Replay events: print what a program detects in them."""
+    """Replay events: print what a program detects in them, and the actions that it takes."""
+    if store is not None and engine is not Engine.LOCAL:
+        raise typer.BadParameter("only the local engine keeps its ticks there", param_hint="--store")
     if program_file == events == "-":
         raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
     checked = _checked_or_exit(program_file, Output.TEXT)
@@ -229,23 +245,112 @@ def run_command(
     if engine is not Engine.LOCAL and sys.stderr.isatty():
         typer.echo(f"starting {engine.value} …", err=True)  # takes seconds, in which nothing else is seen
     try:
-        replayed = replay(program, events, engine.value, until, None if rejected is None else str(rejected))
+        replayed = replay(program, events, engine.value, until, None if rejected is None else str(rejected), store)
     except NoSuchTime as error:
         raise typer.BadParameter(str(error), param_hint="--until") from None
     except Failed as failed:
-        places = source if failed.in_program else Source(failed.name, "")
         _report([(diagnostic, source) for diagnostic in checked.diagnostics], Output.TEXT)
-        _report([(diagnostic, places) for diagnostic in failed.diagnostics], Output.TEXT)
-        raise typer.Exit(failed.exit_code) from None
+        _report_failed(failed, source)
     _report([(diagnostic, source) for diagnostic in (*checked.diagnostics, *replayed.warnings)], Output.TEXT)
     try:
         for text in replayed.texts():
             sys.stdout.write(text)
         sys.stdout.flush()
+    except Failed as failed:
+        sys.stdout.flush()
+        _report_failed(failed, source)
     except BrokenPipeError:  # the reader has seen enough, as `| head` does
         typer.echo(replayed.summary, err=True)
         _drop_output()
     typer.echo(replayed.summary, err=True)
+
+
+def _report_failed(failed: Any, source: Source) -> NoReturn:
+    """A run that could not be done, or not to its end."""
+    places = source if failed.in_program else Source(failed.name, "")
+    _report([(diagnostic, places) for diagnostic in failed.diagnostics], Output.TEXT)
+    raise typer.Exit(failed.exit_code)
+
+
+@app.command("history")
+def history_command(
+    event_class: Annotated[str | None, typer.Argument(metavar="[CLASS]", help="Whose versions to show.")] = None,
+    store: Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")] = "",
+    as_of: Annotated[str | None, typer.Option("--as-of", help="Only what had happened by then.")] = None,
+    known_at: Annotated[str | None, typer.Option("--known-at", help="As it was known then.")] = None,
+    between: Annotated[
+        tuple[str, str] | None, typer.Option("--diff", metavar="T1 T2", help="What was learned between two times.")
+    ] = None,
+    ticks: Annotated[bool, typer.Option("--ticks", help="The log of ticks, instead of a class.")] = False,
+    rejected: Annotated[bool, typer.Option("--rejected", help="The rejected events.")] = False,
+    actions: Annotated[bool, typer.Option("--actions", help="The actions to be carried out.")] = False,
+    catalogue: Annotated[bool, typer.Option("--catalogue", help="The classes, and where their columns are.")] = False,
+    output: Annotated[Form, typer.Option("--output", help="How to write it.")] = Form.TABLE,
+    to: Annotated[Path | None, typer.Option("--to", help="Write to a file.")] = None,
+) -> None:
+    """Show what a store keeps: every version of a class, or what was known at a time."""
+    flags = {"ticks": ticks, "rejected": rejected, "actions": actions, "catalogue": catalogue}
+    chosen = [name for name, asked in flags.items() if asked]
+    if not store:
+        raise typer.BadParameter("name the store", param_hint="--store")
+    if len(chosen) + (event_class is not None) != 1:
+        raise typer.BadParameter("name one class, or one of --ticks, --rejected, --actions, --catalogue")
+    if between is not None and (as_of or known_at):
+        raise typer.BadParameter("--diff has its own two times", param_hint="--diff")
+    if chosen and (as_of or known_at or between):
+        raise typer.BadParameter("times are asked of a class")
+    if output is Form.PARQUET and to is None and sys.stdout.isatty():
+        raise typer.BadParameter("Parquet is no text for a terminal: add --to FILE", param_hint="--output")
+    from augury.clock import NoSuchTime
+    from augury.local.store.asking import Question, ask, ask_log
+    from augury.local.store.errors import NoDriver, NoSuchClass, StoreError
+
+    try:
+        if event_class is None:
+            answer = ask_log(store, chosen[0])
+        else:
+            answer = ask(store, Question(event_class, as_of, known_at, between))
+    except NoSuchTime as error:
+        raise typer.BadParameter(str(error)) from None
+    except NoSuchClass as error:
+        listed = f"it has {', '.join(error.known)}" if error.known else "it has none"
+        help_ = f"did you mean `{error.meant}`?" if error.meant else listed
+        typer.echo(f"error: {error}\n  = help: {help_}", err=True)
+        raise typer.Exit(1) from None
+    except StoreError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(3 if isinstance(error, NoDriver) else 2) from None
+    _write_table(answer.table, answer.event, output, to)
+
+
+def _write_table(table: Any, event: str | None, output: Form, to: Path | None) -> None:
+    """A table to a file, or to standard output."""
+    from augury.local import shown
+
+    match output:
+        case Form.TABLE:
+            width = shutil.get_terminal_size().columns if to is None and sys.stdout.isatty() else None
+            parts: Iterable[bytes] = [shown.drawn(table, width).encode("utf-8", "surrogateescape")]
+            more = table.num_rows - shown.ROWS_DRAWN_MAX
+            if more > 0:
+                typer.echo(f"… and {_count(more, 'row', 'rows')} more; --output ndjson has them all", err=True)
+        case Form.NDJSON:
+            parts = (text.encode() for text in shown.ndjson(table, event))
+        case Form.CSV:
+            parts = [shown.csv(table)]
+        case Form.PARQUET:
+            parts = [shown.parquet(table)]
+    if to is None:
+        for part in parts:
+            sys.stdout.buffer.write(part)
+        sys.stdout.flush()
+        return
+    try:
+        with to.open("wb") as stream:
+            stream.writelines(parts)
+    except OSError as error:
+        typer.echo(f"error: `{to}` cannot be written: {error.strerror}", err=True)
+        raise typer.Exit(2) from None
 
 
 def main() -> NoReturn:

@@ -35,10 +35,14 @@ def microseconds_of(moment: datetime) -> int:
     return (aware - EPOCH) // timedelta(microseconds=1)
 
 
+def moment_of(microseconds: int) -> datetime:
+    """Microseconds since the epoch as a moment in UTC."""
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
 def show_time(microseconds: int) -> str:
     """ISO-8601 with `Z`, as all output writes times."""
-    moment = EPOCH + timedelta(microseconds=microseconds)
-    return moment.replace(tzinfo=None).isoformat() + "Z"
+    return moment_of(microseconds).replace(tzinfo=None).isoformat() + "Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, refused_for
 from augury.engine.reading import nothing
 from augury.engine.state import EngineState
 from augury.engine.ticked import ClassVersions
@@ -75,9 +75,10 @@ def detect(
                 return {}
             assert isinstance(before, MatchState)
             event_class = plan.classes[place].event_class
-            state.detection[number], found = match.step(
-                detector, before, history, event_class, plan.chronon_us, until_us=tick, shared=shared
-            )
+            with refused_for(plan.classes[place]):
+                state.detection[number], found = match.step(
+                    detector, before, history, event_class, plan.chronon_us, until_us=tick, shared=shared
+                )
             return {place: found}
         case CompositeUnit(places=places, detector=composite_detector):
             history, shared = histories.of(plan, unit.reads)

@@ -5,17 +5,29 @@ In: a program. Out: an `EnginePlan`, made once. It knows no event. A class is na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import SelectPlan
+from augury.diagnostics import Diagnostic, Mark
 from augury.event import ClassKind, EventClass, key_of
 from augury.kernels import composite, match
 from augury.kernels.bitemporal import Watch, watch
 from augury.kernels.composite.sharing import runs_of
+from augury.kernels.match.refusals import refusal
+
+
+class CannotRun(ValueError):
+    """A program with something that no engine runs yet; `diagnostics` says what and where."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        """Keep the diagnostics."""
+        super().__init__("; ".join(diagnostic.message for diagnostic in diagnostics))
+        self.diagnostics = diagnostics
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,7 @@ class EnginePlan:
 
 
 def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
-    """What ticks of this program do; raises what `match.detector_of` and `composite.detector_of` do.
+    """What ticks of this program do; raises `CannotRun`.
 
     `flat` has COMPOSITEs go over flat arrays where that is possible: it pays for very many versions a tick.
     """
@@ -120,19 +132,33 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
             continue
         match plan.derivation:
             case MatchPlan() as found:
-                units.append(MatchUnit(place, match.detector_of(found), _complex_read(program, plan, places)))
+                with refused_for(plan):
+                    units.append(MatchUnit(place, match.detector_of(found), _complex_read(program, plan, places)))
             case CompositePlan():
                 run = runs[name]
                 done.update(key_of(one) for one in run.names)
                 into = tuple((member.event_class, _feeds(member)) for member in run.members)
                 at = tuple(places[key_of(one)] for one in run.names)
-                detector = composite.detector_of(run.plan, flat=flat)
+                with refused_for(plan):
+                    detector = composite.detector_of(run.plan, flat=flat)
                 units.append(CompositeUnit(at, detector, into, _complex_read(program, plan, places)))
             case SelectPlan() as found:
                 units.append(SelectUnit(place, found, tuple(places[key_of(one)] for one in found.reads)))
             case _:
                 pass
     return units
+
+
+@contextmanager
+def refused_for(plan: ClassPlan) -> Iterator[None]:
+    """What kernels refuse becomes `CannotRun`, for this class."""
+    try:
+        yield
+    except tuple(match.REFUSALS) as error:
+        raise CannotRun((refusal(type(error), plan),)) from None
+    except composite.NotYet as error:
+        message = f"this engine does not run {error} yet, as `{plan.event_class.name}` needs it to"
+        raise CannotRun((Diagnostic("E313", message, Mark(plan.event_class.span, "cannot be run")),)) from None
 
 
 def _feeds(member: ClassPlan) -> tuple[Feed, ...]:

@@ -20,8 +20,8 @@ from augury.engine.ticked import ClassVersions
 from augury.event import EventClass
 from augury.history.arrivals import Arrivals, ClassRows
 from augury.history.raw import Rejected
-from augury.history.refusing import refused
-from augury.history.schedule import TooManyDue, times_due
+from augury.history.refusing import refused, told
+from augury.history.schedule import times_due
 from augury.history.typed import Part, Refusal
 from augury.history.versions import ABSORBED, WITHDRAWN, Judged, Rows, judge_beside
 from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers
@@ -70,7 +70,7 @@ def read_arrivals(plan: EnginePlan, state: EngineState, came: Arrivals, tick: in
         refusals += _refusals(plan, state, c, one, kept[c], given[c])
     batch = batch_of(classes, {c: versions.get(plan.received[c]) for c in judged}, code, at, seq)
     absorbed = sum(int((one.judged.verdicts == ABSORBED).sum()) for one in judged.values())
-    return Read(batch, versions, _rejected(refusals, came), absorbed)
+    return Read(batch, versions, told(refusals, came.place), absorbed)
 
 
 def read_again(plan: EnginePlan, versions: Mapping[int, ClassVersions]) -> Read:
@@ -91,11 +91,6 @@ def _clock_rows(plan: EnginePlan, state: EngineState, tick: int) -> dict[int, Cl
     for code, schedule in plan.clocks():
         due = np.fromiter(times_due(schedule, since, tick), np.int64)
         if len(due):
-            state.posted_by_clock += len(due)
-            if state.posted_by_clock > limits.CLOCK_EVENTS_MAX:
-                name = plan.received_classes[code].name
-                most = f"at most {limits.CLOCK_EVENTS_MAX:,} events of clock classes"
-                raise TooManyDue(f"a run has {most}, and with `{name}` there are more")
             found[code] = ClassRows(Part((), due, due, None, None), np.full(len(due), -1))
     return found
 
@@ -186,18 +181,6 @@ def _refusals(
 
     event_class = plan.classes[place].event_class
     return refused(event_class, one.columns, one.judged.verdicts, one.rows.position, since)
-
-
-def _rejected(refusals: Sequence[Refusal], came: Arrivals) -> Rejected:
-    if not refusals:
-        return Rejected()
-    ordered = sorted(refusals, key=lambda refusal: refusal.position)
-    return Rejected(
-        tuple(came.place(one.position) for one in ordered),
-        tuple(one.event for one in ordered),
-        tuple(one.reason for one in ordered),
-        tuple(one.raw for one in ordered),
-    )
 
 
 def table_of(event_class: EventClass, columns: Sequence[pa.Array]) -> pa.Table:

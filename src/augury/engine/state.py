@@ -62,7 +62,6 @@ class EngineState:
     traces: Traces = field(default_factory=Traces)
     seq: int = 0
     tick: int | None = None
-    posted_by_clock: int = 0
     failing: set[int] = field(default_factory=set)
 
 

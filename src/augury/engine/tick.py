@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from augury import limits
 from augury.engine import detecting, selecting
 from augury.engine.detecting import Histories
 from augury.engine.plan import EnginePlan, SelectUnit
@@ -20,7 +21,9 @@ from augury.engine.rows import Rows
 from augury.engine.selecting import Views
 from augury.engine.state import EngineState
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
+from augury.event import ClassKind
 from augury.history.arrivals import Arrivals
+from augury.history.schedule import TooManyDue
 from augury.history.versions import WITHDRAWN
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
@@ -292,10 +295,18 @@ def _tick_after(time: int, chronon_us: int) -> int:
 
 
 def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | None, ports: Ports) -> Iterator[Ticked]:
-    """Every tick that has something to do, up to a time (left out: the one that reads the last row)."""
+    """Every tick that has something to do, up to a time (left out: the one that reads the last row).
+
+    If rows were refused and none is left, the last of these ticks tells. Raises `TooManyDue` where the clock posts more
+    events than the limit allows: a time far from all others has it tick for ever.
+    """
     chronon_us = plan.chronon_us
     waiting = iter(came.by_tick(chronon_us))
     coming = next(waiting, None)
+    if coming is None and came.refusals and until is not None:
+        last = until // chronon_us * chronon_us
+        coming = (last, came) if state.tick is None or last > state.tick else None
+    posted = 0
     while True:
         due = next_tick(plan, state)
         if coming is None and until is None:
@@ -307,4 +318,9 @@ def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | Non
             time, rows = due, Arrivals()
         if until is not None and time > until:
             return
-        yield tick(plan, state, rows, time, ports)
+        ticked = tick(plan, state, rows, time, ports)
+        posted += sum(len(one) for one in ticked.read if one.event_class.kind is ClassKind.CLOCK)
+        if posted > limits.CLOCK_EVENTS_MAX:
+            most = f"at most {limits.CLOCK_EVENTS_MAX:,} events of clock classes"
+            raise TooManyDue(f"a run has {most}, and from its first to its last version there are more")
+        yield ticked

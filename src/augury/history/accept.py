@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from augury.algebra.program import Cron, Every, Program
 from augury.event import ClassKind, EventClass
-from augury.history.coming import Came, read_rows, rejected
+from augury.history.coming import Came, read_rows
 from augury.history.numbered import Placed, Some, in_order, versions_of
 from augury.history.raw import Raw, Rejected
-from augury.history.refusing import refused
+from augury.history.refusing import refused, told
 from augury.history.schedule import due_at_most
 from augury.history.typed import Part, Refusal
 from augury.history.versions import ABSORBED, CHANGE, WITHDRAWN, Judged, Rows, judge
@@ -176,7 +176,7 @@ def _numbered(
         if judgement.judged is not None:
             came.refusals += _refused(classes[number], judgement, seq[found.code == number], came.positions(number))
             absorbed += int((judgement.judged.verdicts == ABSORBED).sum())
-    return Accepted(batch, rejected(came), absorbed, found.change)
+    return Accepted(batch, told(came.refusals, came.place), absorbed, found.change)
 
 
 def _table(event_class: EventClass, values: Sequence[pa.ChunkedArray]) -> pa.Table:

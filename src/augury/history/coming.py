@@ -16,7 +16,7 @@ from augury.algebra.program import Program
 from augury.event import EventClass, key_of
 from augury.history.numbered import Some
 from augury.history.pieces import Codes, Piece, pieces, rows_where
-from augury.history.raw import Broken, Raw, RawRows, RawTable, Rejected, shortened
+from augury.history.raw import Broken, Raw, RawRows, RawTable, shortened
 from augury.history.typed import Refusal, Typing, sort_out, typed
 from augury.kernels.batch import Integers
 
@@ -85,14 +85,3 @@ def _classes_of(program: Program, classes: Sequence[EventClass], raw: Raw, piece
         codes[position - came.count] = -1
     came.refusals += [refusal for refusal in refusals if refusal.position not in broken]
     return codes
-
-
-def rejected(came: Came) -> Rejected:
-    """All refusals, in the order in which their rows came."""
-    refusals = sorted(came.refusals, key=lambda refusal: refusal.position)
-    return Rejected(
-        tuple(came.place(refusal.position) for refusal in refusals),
-        tuple(refusal.event for refusal in refusals),
-        tuple(refusal.reason for refusal in refusals),
-        tuple(refusal.raw for refusal in refusals),
-    )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, overload
 
 import pyarrow as pa
 
-from augury.clock import microseconds_of, show_time
+from augury.clock import microseconds_of, show_duration, show_time
 
 RAW_SHOWN_MAX: Final = 500
 """Characters of a rejected row that are kept: enough to find and mend it, whatever its size."""
@@ -111,6 +111,19 @@ def json_row(row: Mapping[str, object]) -> str:
     return shortened("{" + ", ".join(f"{json_literal(str(k))}: {json_literal(v)}" for k, v in row.items()) + "}")
 
 
+def whole_json(value: object) -> str:
+    """A value as JSON like `json_literal`, and nothing of it is left out."""
+    match value:
+        case Mapping():
+            return "{" + ", ".join(f"{json_literal(str(k))}: {whole_json(v)}" for k, v in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(whole_json(item) for item in value) + "]"
+        case Decimal() if value.is_finite():
+            return f"{value:f}"
+        case _:
+            return json_literal(value)
+
+
 def json_literal(value: object) -> str:
     """A value as JSON; decimals keep their digits, times are ISO, and what JSON lacks is a string."""
     match value:
@@ -127,6 +140,8 @@ def json_literal(value: object) -> str:
             return f'"{_moment(value)}"'
         case date():
             return f'"{value.isoformat()}"'
+        case timedelta():
+            return f'"{show_duration(value // timedelta(microseconds=1))}"'
         case Mapping():
             return json_row(value)
         case list() | tuple():

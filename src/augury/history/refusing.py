@@ -5,14 +5,14 @@ In: rows of a class and the verdicts on them. Out: refusals. It knows no rule of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from augury.clock import show_time
 from augury.event import EventClass, key_of
-from augury.history.raw import json_row
+from augury.history.raw import Rejected, json_row
 from augury.history.typed import Refusal
 from augury.history.versions import IMMUTABLE, NOT_THERE, Rows, Verdicts
 from augury.kernels.batch import Integers
@@ -35,6 +35,17 @@ def refused(
             reason = f"it withdraws {key} of `{name}`, which is not there"
         found.append(Refusal(int(position[row]), name, reason, json_row(fields)))
     return found
+
+
+def told(refusals: Iterable[Refusal], place: Callable[[int], str]) -> Rejected:
+    """Refusals in the order in which their rows came; `place` names where that was."""
+    ordered = sorted(refusals, key=lambda refusal: refusal.position)
+    return Rejected(
+        tuple(place(one.position) for one in ordered),
+        tuple(one.event for one in ordered),
+        tuple(one.reason for one in ordered),
+        tuple(one.raw for one in ordered),
+    )
 
 
 def _fields(event_class: EventClass, rows: Rows, chosen: Integers) -> Iterator[dict[str, object]]:

@@ -188,6 +188,14 @@ def not_carried_out(program: Program) -> tuple[Diagnostic, ...]:
         if plan.statements and not _not_run(plan):
             message = f"the actions of `{plan.event_class.name}` are not carried out yet"
             findings.warning("W391", message, plan.statements[0].span, "not carried out", helps=helps)
+    findings.extend(triggers_not_run(program))
+    return findings.sorted()
+
+
+def triggers_not_run(program: Program) -> tuple[Diagnostic, ...]:
+    """Triggers and rules, which no engine runs yet: a warning each."""
+    findings = Findings()
+    helps = ["the events are detected all the same"]
     for trigger in program.triggers:
         message = f"the trigger `{trigger.name}` does not run yet"
         findings.warning("W391", message, trigger.span, "not carried out", helps=helps)

@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from augury import types as t
-from augury.history.raw import json_literal
-from augury.history.versions import key_codes
+from augury.clock import moment_of
+from augury.engine.ticked import Action, ClassVersions, Ticked
+from augury.history.raw import json_literal, whole_json
+from augury.history.versions import WITHDRAWN, key_codes
 from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences
 from augury.kernels.columns.column import Mask
 
@@ -85,20 +88,40 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _lines_of(found: Occurrences, changed: Mask) -> Iterator[str]:
     for start in range(0, len(found), _LINES_AT_ONCE):
-        yield from _some_lines(found, changed, slice(start, start + _LINES_AT_ONCE))
+        yield from _some_lines(found, changed.astype(np.uint8), slice(start, start + _LINES_AT_ONCE))
 
 
-def _some_lines(found: Occurrences, changed: Mask, rows: slice) -> list[str]:
-    """Joined column by column, for a line is many small texts."""
+def tick_lines(ticked: Ticked) -> Iterator[str]:
+    """The lines of one tick: the versions of complex events, then the actions."""
+    for versions in ticked.derived:
+        for start in range(0, len(versions), _LINES_AT_ONCE):
+            yield from _some_lines(versions, versions.change, slice(start, start + _LINES_AT_ONCE))
+    for action in ticked.action_rows():
+        yield action_line(action)
+
+
+def action_line(action: Action) -> str:
+    """An action as a line of JSON."""
+    row = {"action": action.name, "args": list(action.arguments), "event": action.event, "key": dict(action.key)}
+    return whole_json({**row, "tick": moment_of(action.tick)})
+
+
+_CHANGES: Final = pa.array(["announce", "change", "withdraw"])
+
+
+def _some_lines(found: Occurrences | ClassVersions, changed: npt.NDArray[np.uint8], rows: slice) -> list[str]:
+    """Joined column by column, for a line is many small texts; what becomes of each event is said by a number."""
     event_class = found.event_class
     attributes = event_class.attributes
-    change = pc.if_else(pa.array(changed[rows]), "change", "announce")
-    parts: list[pa.Array | str] = [f'{{"event": {_quoted(event_class.name)}, "change": "', change]
+    withdrawn = pa.array(changed[rows] == WITHDRAWN)
+    parts: list[pa.Array | str] = [f'{{"event": {_quoted(event_class.name)}, "change": "']
+    parts.append(_CHANGES.take(pa.array(changed[rows])))
     seq = pa.array(found.seq[rows])
     numbered = pc.binary_join_element_wise('"seq": ', seq.cast(pa.string()), ", ", "")
     parts += ['", ', pc.if_else(pc.less_equal(seq, NO_SEQ), "", numbered)]
-    parts += ['"occ_time": ', _times(pa.array(found.occ_time[rows]))]
+    parts += ['"occ_time": ', pc.if_else(withdrawn, "null", _times(pa.array(found.occ_time[rows])))]
     parts += [', "det_time": ', _times(pa.array(found.det_time[rows]))]
+    assert found.constituents is not None, "complex events are made of others"
     seqs = _one_array(found.constituents[rows]).cast(pa.list_(pa.string()))
     parts += [', "constituents": [', pc.binary_join(seqs, ", "), "]"]
     for attribute, column in zip(attributes, found.values.columns, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -21,12 +22,14 @@ from augury.algebra.program import Program
 from augury.clock import NoSuchTime
 from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
+from augury.engine.ports import Store
 from augury.history.raw import Rejected
 from augury.history.values import fit
-from augury.local.engine import Detected, cannot_run, detect, not_carried_out
+from augury.local.engine import Detected, cannot_run, detect, not_carried_out, triggers_not_run
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.output import lines
 from augury.local.sources import read_events
+from augury.local.ticking import TickReplay, refuse, waits_for_ticks
 from augury.types import TIMESTAMP
 
 _REJECTED_SHOWN_MAX: Final = 20
@@ -52,9 +55,6 @@ class Replayed:
             f"{_count(self.detected.absorbed, 'duplicate')} absorbed",
             f"{_count(len(rejected), 'event')} rejected",
         ]
-        first = islice(zip(rejected.place, rejected.reason, strict=True), _REJECTED_SHOWN_MAX)
-        shown = [f"  {_printable(place)}: {_printable(reason)}" for place, reason in first]
-        more = len(rejected) - len(shown)
         failed = [
             f"`{found.event_class.name}`: {_count(found.errors, 'error')} in masks, WHERE or RETURN, taken for NULL"
             for found in self.detected.occurrences
@@ -65,7 +65,7 @@ class Replayed:
             for found in self.detected.occurrences
             if found.dropped
         ]
-        return "\n".join([", ".join(counts), *shown, *([f"  … and {more:,} more"] if more else []), *failed])
+        return "\n".join([", ".join(counts), *_rejections(rejected), *failed])
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time."""
@@ -87,25 +87,93 @@ class Failed(Exception):
         self.in_program = not name
 
 
-def replay(program: Program, events: str, engine: str, until: str | None, rejected_to: str | None) -> Replayed:
-    """Run a program over the events of a file, and write down what was rejected; raises Failed and NoSuchTime."""
+def replay(
+    program: Program, events: str, engine: str, until: str | None, rejected_to: str | None, store: str | None = None
+) -> Replayed | ReplayedByTicks:
+    """Run a program over the events of a file; raises Failed and NoSuchTime.
+
+    Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
+    else the whole history at once, which is the same and faster.
+    """
     until_us = None if until is None else _moment(until)
-    run = _engine(engine)
-    try:
+    with _failing(events):
+        if engine == "local" and (store is not None or waits_for_ticks(program)):
+            refuse(program)
+            ticking = TickReplay(program, read_events(events), until_us, _store(program, store))
+            return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
+        run: Engine = _local if engine == "local" else partial(_elsewhere, engine)
         detected = run(program, events, until_us)
-    except CannotRun as error:
-        raise Failed(error.diagnostics, 1) from None
-    except Unreadable as error:
-        raise Failed((error.diagnostic,), 2, events) from None
     if rejected_to is not None:
         _write_rejected(detected.rejected, rejected_to)
     return Replayed(program, detected, not_carried_out(program))
 
 
-def _engine(name: str) -> Engine:
-    if name == "local":
-        return _local
-    return partial(_elsewhere, name)
+def _store(program: Program, url: str | None) -> Store | None:
+    if url is None:
+        return None
+    from augury.local.store.errors import StoreError
+    from augury.local.store.sql import open_store
+
+    try:
+        store = open_store(url, program)
+        if store.last_tick() is not None:
+            raise StoreError(f"{url} has ticks already: a replay begins with an empty store")
+    except StoreError as error:
+        raise Failed((Diagnostic("E530", str(error), Mark(NOWHERE)),), 2, "--store") from None
+    return store
+
+
+@contextmanager
+def _failing(events: str) -> Iterator[None]:
+    try:
+        yield
+    except CannotRun as error:
+        raise Failed(error.diagnostics, 1) from None
+    except Unreadable as error:
+        raise Failed((error.diagnostic,), 2, events) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedByTicks:
+    """What a run has to say that goes tick by tick; it runs while `texts` are taken."""
+
+    ticking: TickReplay
+    events: str
+    rejected_to: str | None
+    warnings: tuple[Diagnostic, ...]
+
+    def texts(self) -> Iterator[str]:
+        """What goes to standard output, some lines at a time; raises Failed."""
+        from augury.local.store.errors import StoreError
+
+        with _failing(self.events):
+            try:
+                yield from self.ticking.texts()
+            except StoreError as error:
+                raise Failed((Diagnostic("E530", str(error), Mark(NOWHERE)),), 3, "--store") from None
+        if self.rejected_to is not None:
+            _write_rejected(self.ticking.rejected, self.rejected_to)
+
+    @property
+    def summary(self) -> str:
+        """How many versions were read, events refused, actions fired, and what went wrong."""
+        found = self.ticking
+        counts = found.counts
+        first = [
+            _count(counts["read"], "version"),
+            f"{_count(counts['absorbed'], 'duplicate')} absorbed",
+            f"{_count(len(found.rejected), 'event')} rejected",
+            _count(counts["actions"], "action"),
+        ]
+        told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in found.warnings.items()]
+        told += [
+            f"`{name}`: {_count(n, 'error')} in masks, conditions or arguments, taken for NULL"
+            for name, n in found.errors.items()
+        ]
+        told += found.failures
+        if (more := found.failed - len(found.failures)) > 0:
+            told.append(f"… and {more:,} more such failures")
+        return "\n".join([", ".join(first), *_rejections(found.rejected), *told])
 
 
 def _no_engine(name: str, error: ImportError) -> Failed:
@@ -142,6 +210,14 @@ def _moment(text: str) -> int:
         raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, or seconds since the epoch")
     moment: int = fitted.values.cast(pa.int64())[0].as_py()
     return moment
+
+
+def _rejections(rejected: Rejected) -> list[str]:
+    """The first of the rejected events, a line each."""
+    first = islice(zip(rejected.place, rejected.reason, strict=True), _REJECTED_SHOWN_MAX)
+    shown = [f"  {_printable(place)}: {_printable(reason)}" for place, reason in first]
+    more = len(rejected) - len(shown)
+    return [*shown, *([f"  … and {more:,} more"] if more else [])]
 
 
 def _write_rejected(rejected: Rejected, path: str) -> None:

@@ -1,0 +1,126 @@
+"""The whole state of an engine as bytes, and back; and the way to a state from what committed ticks have read.
+
+In: a plan and a state. Out: bytes under a checksum, filed by what each part belongs to, so that a state of another
+program is refused. Whoever loads it goes on exactly as the one that saved it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
+from augury.engine.rows import Rows
+from augury.engine.saved_rows import loaded_rows, saved_rows
+from augury.engine.state import Detection, EngineState, Traces, history_classes
+from augury.engine.tick import Ports, next_tick, tick_again
+from augury.engine.ticked import ClassVersions, Ticked
+from augury.event import key_of
+from augury.kernels.bitemporal.saved import loaded, loaded_expiry, saved, saved_expiry
+from augury.kernels.composite import saved as composite_saved
+from augury.kernels.composite.state import CompositeState
+from augury.kernels.match import MatchState
+from augury.kernels.match import saved as match_saved
+from augury.kernels.packed import packed, unpacked
+
+_OPERATOR: Final = "engine"
+_FORMAT: Final = 1
+
+
+def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
+    """The state after a tick."""
+    blobs = {f"class {place}": saved(one) for place, one in enumerate(state.classes)}
+    blobs["expiry"] = saved_expiry(state.expiry)
+    for number, unit in enumerate(plan.units):
+        content = _saved_detection(plan, unit, state.detection[number])
+        if content is not None:
+            blobs[f"unit {number}"] = content
+    traces = state.traces
+    header = {
+        "seq": state.seq,
+        "tick": state.tick,
+        "failing": sorted(state.failing),
+        "seqs": [[*node, seqs] for node, seqs in traces.seqs.items()],
+        "parts": [[*node, list(parts)] for node, parts in traces.parts.items()],
+    }
+    return packed(_OPERATOR, _FORMAT, _fingerprint(plan), header, blobs)
+
+
+def loaded_state(plan: EnginePlan, data: bytes) -> EngineState:
+    """The state again; raises `UnfitState` for what is damaged or of another program."""
+    header, blobs = unpacked(_OPERATOR, _FORMAT, _fingerprint(plan), data)
+    classes = [loaded(blobs[f"class {place}"], watched) for place, watched in enumerate(plan.watches)]
+    expiry = loaded_expiry(blobs["expiry"], plan.lifespans_us)
+    detection = [_loaded_detection(plan, unit, blobs.get(f"unit {n}")) for n, unit in enumerate(plan.units)]
+    traces = Traces(
+        {seq: (place, slot) for place, slot, seqs in header["seqs"] for seq in seqs},
+        {(place, slot): seqs for place, slot, seqs in header["seqs"]},
+        {(place, slot): tuple(parts) for place, slot, parts in header["parts"]},
+    )
+    return EngineState(
+        classes, expiry, detection, traces, header["seq"], header["tick"], set(header["failing"]),
+    )  # fmt: skip
+
+
+def _saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> bytes | None:
+    match unit:
+        case MatchUnit():
+            assert isinstance(detection, MatchState)
+            return match_saved.saved(detection, unit.detector, history_classes(plan, unit))
+        case CompositeUnit():
+            assert isinstance(detection, CompositeState)
+            return composite_saved.saved(detection, unit.detector, history_classes(plan, unit))
+        case SelectUnit():
+            assert detection is None or isinstance(detection, Rows)
+            return None if detection is None else saved_rows(detection)
+
+
+def _loaded_detection(plan: EnginePlan, unit: Unit, content: bytes | None) -> Detection:
+    match unit:
+        case MatchUnit():
+            assert content is not None
+            return match_saved.loaded(content, unit.detector, history_classes(plan, unit))
+        case CompositeUnit():
+            assert content is not None
+            return composite_saved.loaded(content, unit.detector, history_classes(plan, unit))
+        case SelectUnit():
+            return None if content is None else loaded_rows(content, plan.classes[unit.place].event_class)
+
+
+def _fingerprint(plan: EnginePlan) -> str:
+    """Which classes there are and how they are derived, whatever else the program says."""
+    classes = [
+        (key_of(one.event_class.name), str(one.event_class.kind), one.event_class.lifespan_us, one.reads, _what(one))
+        for one in plan.classes
+    ]
+    return hashlib.sha256(json.dumps([plan.chronon_us, classes]).encode()).hexdigest()
+
+
+def _what(one: object) -> str:
+    derivation = getattr(one, "derivation", None)
+    return str(getattr(derivation, "sql", type(derivation).__name__))
+
+
+def ticks_again(
+    plan: EnginePlan,
+    state: EngineState,
+    reads: Iterable[tuple[int, tuple[ClassVersions, ...]]],
+    last: int,
+    ports: Ports,
+) -> Iterator[Ticked]:
+    """Every committed tick after that of the state, worked out again from what each has read, up to the last."""
+    places = {key_of(plan.classes[place].event_class.name): place for place in plan.received}
+    waiting = iter(reads)
+    coming = next(waiting, None)
+    while True:
+        due = next_tick(plan, state)
+        if coming is not None and coming[0] <= due:
+            time, versions = coming
+            coming = next(waiting, None)
+        else:
+            time, versions = due, ()
+        if time > last:
+            return
+        yield tick_again(plan, state, {places[key_of(v.event_class.name)]: v for v in versions}, time, ports)

@@ -1,0 +1,81 @@
+"""What a user asks of a store → a table: a history, what was known at a time, what changed, or one of the logs.
+
+In: the URL of a store and the words of the question. Out: an Arrow table with a title. It prints nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from augury.clock import NoSuchTime
+from augury.event import EventClass
+from augury.history.values import fit
+from augury.history.views import as_of, diff, known_at
+from augury.local.store.sql import open_store
+from augury.types import TIMESTAMP
+
+_EVER_US: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: all versions of a class, or some of them by time; times are texts, `now` among them."""
+
+    event_class: str
+    as_of: str | None = None
+    known_at: str | None = None
+    between: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows; `event` is the class that they are events of, where they are."""
+
+    table: pa.Table
+    event: str | None = None
+
+
+def ask(url: str, question: Question) -> Answer:
+    """The versions asked for; raises `NoSuchTime`, and what `open_store` and `SqlReader.class_named` raise."""
+    moments = [question.as_of, question.known_at, *(question.between or ())]
+    now_us = time.time_ns() // 1000
+    as_of_us, known_at_us, *between = (None if text is None else moment_us(text, now_us) for text in moments)
+    with open_store(url, read_only=True) as reader:
+        event_class = reader.class_named(question.event_class)
+        table = reader.history(event_class)
+    if between:
+        first, second = between
+        assert first is not None, "both moments are given"
+        assert second is not None, "both moments are given"
+        if first > second:
+            raise NoSuchTime("the first moment lies after the second")
+        return Answer(diff(table, event_class, first, second), event_class.name)
+    return Answer(_then(table, event_class, as_of_us, known_at_us), event_class.name)
+
+
+def ask_log(url: str, log: str) -> Answer:
+    """A table that is no history: `ticks`, `rejected`, `actions` or `catalogue`; raises what `open_store` raises."""
+    with open_store(url, read_only=True) as reader:
+        return Answer(reader.log(log))
+
+
+def _then(table: pa.Table, event_class: EventClass, as_of_us: int | None, known_at_us: int | None) -> pa.Table:
+    if as_of_us is None and known_at_us is None:
+        return table
+    known = known_at(table, event_class, _EVER_US if known_at_us is None else known_at_us)
+    return known if as_of_us is None else as_of(known, as_of_us)
+
+
+def moment_us(text: str, now_us: int) -> int:
+    """A time as users write it; raises `NoSuchTime`."""
+    if text.strip().lower() == "now":
+        return now_us
+    fitted = fit(pa.array([text]), TIMESTAMP, text=True)
+    if fitted.misfits is not None:
+        raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, seconds since the epoch, or now")
+    moment: int = fitted.values.cast(pa.int64())[0].as_py()
+    return moment

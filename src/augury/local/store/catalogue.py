@@ -1,0 +1,217 @@
+"""What a store says of itself: its classes, their tables and columns, conditions and settings; does a program fit it?
+
+In: a program, or what the catalogue's tables hold. Out: the tables of each class, created where they are not there
+yet; or `StoreMismatch`, with a sentence for each class that is not as the store has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from augury.algebra.program import Program
+from augury.algebra.scalar import dump
+from augury.clock import show_duration
+from augury.event import Attribute, ClassKind, EventClass, key_of
+from augury.history.views import system_names
+from augury.local.store import tables as s
+from augury.local.store.errors import StoreMismatch
+from augury.local.store.names import ClassNames, attribute_columns, class_names, system_columns
+from augury.types import Type, parse_type
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A class as the catalogue has it."""
+
+    event_class: EventClass
+    names: ClassNames
+
+
+def has_catalogue(connection: sa.Connection) -> bool:
+    """Whether there is a store in the database."""
+    return sa.inspect(connection).has_table(s.settings.name)
+
+
+def stored(connection: sa.Connection) -> list[Stored]:
+    """The classes of a store, in the order in which they came into it; raises `StoreMismatch`."""
+    settings = {row.name: row.value for row in connection.execute(sa.select(s.settings))}
+    written = settings.get("store_format")
+    if written != str(s.STORE_FORMAT):
+        sentence = f"the store has format {written}, and this version of Augury reads format {s.STORE_FORMAT}"
+        raise StoreMismatch((sentence,))
+    return _read_classes(connection)
+
+
+def _read_classes(connection: sa.Connection) -> list[Stored]:
+    declared: dict[str, list[Attribute]] = {}
+    wanted = s.attributes.c.role == "attribute"
+    for row in connection.execute(sa.select(s.attributes).where(wanted).order_by(s.attributes.c.position)):
+        declared.setdefault(row[0], []).append(Attribute(row.name, _type(row.type)))
+    found = []
+    for row in connection.execute(sa.select(s.classes).order_by(s.classes.c.position)):
+        event_class = EventClass(
+            row[0],
+            ClassKind(row.kind),
+            row.mutable,
+            tuple(declared.get(row[0], ())),
+            tuple(json.loads(row.key)),
+            row.lifespan_us,
+        )
+        found.append(Stored(event_class, ClassNames(row.table_name, row.now_name, row.archive_name)))
+    return found
+
+
+def _type(text: str) -> Type:
+    name, _, parameters = text.rstrip(")").partition("(")
+    found = parse_type(name, tuple(int(part) for part in parameters.split(",") if part))
+    assert found is not None, f"a type that a program can have, not {text}"
+    return found
+
+
+def tables_of(known: Iterable[Stored]) -> dict[str, s.ClassTables]:
+    """The tables of classes, by the names that classes are matched by."""
+    return {key_of(one.event_class.name): s.class_tables(one.event_class, one.names) for one in known}
+
+
+def mismatches(known: Iterable[EventClass], program: Program) -> tuple[str, ...]:
+    """What is wrong with a store for a program: a sentence for each class that is not as it was."""
+    plans = {key_of(plan.event_class.name): plan.event_class for plan in program.classes}
+    pairs = ((one, plans.get(key_of(one.name))) for one in known)
+    sentences = (_difference(old, new) for old, new in pairs if new is not None)
+    return tuple(sentence for sentence in sentences if sentence is not None)
+
+
+def _difference(old: EventClass, new: EventClass) -> str | None:
+    if old.kind is not new.kind:
+        return f"`{old.name}` is {old.kind.value} in the store and {new.kind.value} in the program"
+    had, has = (
+        [f"{key_of(attribute.name)} {attribute.type}" for attribute in event_class.attributes]
+        for event_class in (old, new)
+    )
+    if had != has:
+        return f"`{old.name}` has the attributes ({', '.join(had)}) in the store and ({', '.join(has)}) in the program"
+    if [key_of(name) for name in old.key] != [key_of(name) for name in new.key]:
+        return f"`{old.name}` has ID ({', '.join(old.key)}) in the store and ID ({', '.join(new.key)}) in the program"
+    return None
+
+
+def fit(connection: sa.Connection, program: Program) -> dict[str, s.ClassTables]:
+    """Make a store ready for a program, and give the tables of its classes; raises `StoreMismatch`."""
+    if not has_catalogue(connection):
+        s.ours.create_all(connection)
+        connection.execute(s.settings.insert(), {"name": "store_format", "value": str(s.STORE_FORMAT)})
+    known = stored(connection)
+    if wrong := mismatches((one.event_class for one in known), program):
+        raise StoreMismatch(wrong)
+    old = {key_of(one.event_class.name): one for one in known}
+    new = [plan.event_class for plan in program.classes if key_of(plan.event_class.name) not in old]
+    added = [Stored(c, n) for c, n in zip(new, class_names(new, (one.names for one in known)), strict=True)]
+    tables = tables_of([*known, *added])
+    for one in added:
+        _create(connection, tables[key_of(one.event_class.name)])
+    _describe(connection, program, known, added)
+    _add_options(connection, program, tables)
+    return tables
+
+
+def _create(connection: sa.Connection, tables: s.ClassTables) -> None:
+    connection.execute(CreateTable(tables.history))
+    connection.execute(CreateIndex(s.event_id_index(tables)))
+    quote = connection.dialect.identifier_preparer.quote
+    options = {"literal_binds": True}
+    select = s.current_versions(tables).compile(dialect=connection.dialect, compile_kwargs=options)
+    connection.exec_driver_sql(f"CREATE VIEW {quote(tables.names.now)} AS {select}")
+
+
+def _add_options(connection: sa.Connection, program: Program, tables: dict[str, s.ClassTables]) -> None:
+    """What only some settings need: archives, and a way to tell which old versions are still current."""
+    for one in tables.values():
+        if program.settings.archive:
+            connection.execute(CreateTable(one.archive, if_not_exists=True))
+        if program.settings.retain_us is not None:
+            connection.execute(CreateIndex(s.key_index(one), if_not_exists=True))
+
+
+def _describe(connection: sa.Connection, program: Program, known: Sequence[Stored], added: Sequence[Stored]) -> None:
+    """Write down how things are now; of a class that the program no longer has, as they were."""
+    plans = {key_of(plan.event_class.name): plan for plan in program.classes}
+    now = [one for one in known if key_of(one.event_class.name) in plans]
+    for one in now:
+        new = plans[key_of(one.event_class.name)].event_class
+        same = s.classes.c["class"] == one.event_class.name
+        connection.execute(s.classes.update().where(same).values(mutable=new.mutable, lifespan_us=new.lifespan_us))
+        connection.execute(s.actions.delete().where(s.actions.c["class"] == one.event_class.name))
+    _insert(connection, s.classes, [_class_row(one, len(known) + i) for i, one in enumerate(added, 1)])
+    _insert(connection, s.attributes, [row for one in added for row in _column_rows(one.event_class)])
+    _insert(
+        connection,
+        s.actions,
+        [
+            {
+                "class": one.event_class.name,
+                "statement": number,
+                "place": place,
+                "condition": dump(statement.condition),
+                "action": action.name,
+            }
+            for one in (*now, *added)
+            for number, statement in enumerate(plans[key_of(one.event_class.name)].statements, 1)
+            for place, action in enumerate(statement.actions, 1)
+        ],
+    )
+    connection.execute(s.settings.delete().where(s.settings.c.name != "store_format"))
+    _insert(connection, s.settings, [{"name": name, "value": value} for name, value in _settings(program).items()])
+
+
+def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, object]]) -> None:
+    if rows:
+        connection.execute(table.insert(), rows)
+
+
+def _settings(program: Program) -> dict[str, str | None]:
+    settings = program.settings
+    return {
+        "chronon": show_duration(settings.chronon_us),
+        "archive": "on" if settings.archive else "off",
+        "retain": None if settings.retain_us is None else show_duration(settings.retain_us),
+        "retain_us": None if settings.retain_us is None else str(settings.retain_us),
+    }
+
+
+def _class_row(one: Stored, position: int) -> dict[str, object]:
+    event_class = one.event_class
+    return {
+        "class": event_class.name,
+        "position": position,
+        "kind": event_class.kind.value,
+        "mutable": event_class.mutable,
+        "lifespan_us": event_class.lifespan_us,
+        "key": json.dumps(event_class.key, ensure_ascii=False),
+        "table_name": one.names.table,
+        "now_name": one.names.now,
+        "archive_name": one.names.archive,
+    }
+
+
+def _column_rows(event_class: EventClass) -> list[dict[str, object]]:
+    """A row a column of the class's table: ours, and then the attributes counted from 1."""
+    ours = zip(_plain_names(event_class), system_columns(event_class), strict=True)
+    theirs = zip(event_class.attributes, attribute_columns(event_class), strict=True)
+    rows: list[dict[str, object]] = [
+        {"name": name, "column_name": column, "role": "system", "position": 0, "type": ""} for name, column in ours
+    ]
+    rows += [
+        {"name": a.name, "column_name": column, "role": "attribute", "position": place, "type": str(a.type)}
+        for place, (a, column) in enumerate(theirs, 1)
+    ]
+    return [{"class": event_class.name, **row} for row in rows]
+
+
+def _plain_names(event_class: EventClass) -> list[str]:
+    """What our columns would be called if no attribute had such a name."""
+    return [name.rstrip("_") for name in system_names(event_class).all()]

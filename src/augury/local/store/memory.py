@@ -1,0 +1,107 @@
+"""A store in the memory of the process: keeps ticks as they are, by reference, and looks into them when it is asked.
+
+For replays, tests and simulations. What it says is what the store on SQL says; nothing of it survives the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from augury.algebra.program import Program
+from augury.clock import show_time
+from augury.engine.ports import Post, Snapshot, Torn
+from augury.engine.ticked import ClassVersions, Ticked
+from augury.event import EventClass, key_of
+from augury.history.views import current
+from augury.local.store.columns import history_of, integers
+from augury.local.store.errors import AlreadyCommitted
+
+SNAPSHOTS_KEPT: Final = 3
+
+
+class MemoryStore:
+    """Keeps what ticks did; an `engine.ports.Store`."""
+
+    def __init__(self, program: Program) -> None:
+        """Start with nothing."""
+        self.ticks: list[Ticked] = []
+        self._retain_us = program.settings.retain_us
+        self._posts: dict[int, Post] = {}
+        self._places = 0
+        self._snapshots: list[Snapshot] = []
+        self._ids: dict[str, set[str]] = {}
+        self._ids_of = 0
+
+    def append(self, posts: Sequence[Post]) -> list[int]:
+        """Keep posts until their tick; gives their places, ascending."""
+        places = list(range(self._places + 1, self._places + 1 + len(posts)))
+        self._places += len(posts)
+        self._posts.update(zip(places, posts, strict=True))
+        return places
+
+    def waiting(self) -> list[tuple[int, Post]]:
+        """The posts that no committed tick has taken, with their places, in order."""
+        return list(self._posts.items())
+
+    def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
+        """Keep what ticks did; raises `AlreadyCommitted`."""
+        last = self.last_tick()
+        for ticked in ticks:
+            if last is not None and ticked.tick <= last:
+                raise AlreadyCommitted(
+                    f"the tick {show_time(ticked.tick)} cannot be committed: {show_time(last)} already was"
+                )
+            last = ticked.tick
+        self.ticks += ticks
+        for place in taken:
+            self._posts.pop(place, None)
+        if snapshot is not None:
+            others = [one for one in self._snapshots if one.tick != snapshot.tick]
+            self._snapshots = sorted([*others, snapshot], key=lambda one: one.tick)[-SNAPSHOTS_KEPT:]
+
+    def last_tick(self) -> int | None:
+        """The last tick that was committed."""
+        return self.ticks[-1].tick if self.ticks else None
+
+    def snapshots(self) -> Iterator[Snapshot | Torn]:
+        """The snapshots that are kept, the newest first."""
+        return reversed(self._snapshots)
+
+    def read_after(self, tick: int | None) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
+        """What each tick after that one read, in order."""
+        return ((ticked.tick, ticked.read) for ticked in self.ticks if tick is None or ticked.tick > tick)
+
+    def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that a version of this class has."""
+        for ticked in self.ticks[self._ids_of :]:
+            for versions in (*ticked.read, *ticked.derived):
+                if versions.event_id is not None:
+                    ids = self._ids.setdefault(key_of(versions.event_class.name), set())
+                    ids.update(versions.event_id.drop_null().to_pylist())
+        self._ids_of = len(self.ticks)
+        known = self._ids.get(key_of(event_class.name))
+        return known.intersection(event_ids) if known else set()
+
+    def history(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class, in order, with the columns of `history.views`."""
+        table = history_of(event_class, list(self._parts(event_class, "read", "derived")))
+        last = self.last_tick()
+        if self._retain_us is None or last is None:
+            return table
+        purged = [versions.number for _, versions in self._parts(event_class, "purged")]
+        gone = np.concatenate([np.empty(0, np.int64), *purged])
+        retained = integers(table["det_time"]) >= last - self._retain_us
+        return table.filter(pa.array(retained | current(table, event_class, gone)))
+
+    def _parts(self, event_class: EventClass, *names: str) -> Iterator[tuple[int, ClassVersions]]:
+        wanted = key_of(event_class.name)
+        for ticked in self.ticks:
+            parts: Any
+            for parts in (getattr(ticked, name) for name in names):
+                for versions in parts:
+                    if key_of(versions.event_class.name) == wanted and len(versions):
+                        yield ticked.tick, versions

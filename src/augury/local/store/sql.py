@@ -1,0 +1,207 @@
+"""The store on a database: one table a class, as users query them; SQLite in a file, or PostgreSQL.
+
+`open_store` is for the one process that writes, `open_store(…, read_only=True)` and `stored_classes` for any number of
+readers beside it. Each `append` and each `commit` is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any, Final, Literal, overload
+
+import sqlalchemy as sa
+
+from augury.algebra.program import Program
+from augury.clock import show_time
+from augury.engine.ports import Post, Snapshot
+from augury.engine.ticked import ClassVersions, Ticked
+from augury.event import EventClass, key_of
+from augury.local.store import catalogue
+from augury.local.store import tables as s
+from augury.local.store.columns import history_of
+from augury.local.store.database import Database, database, failing
+from augury.local.store.errors import AlreadyCommitted, StoreMismatch
+from augury.local.store.reading import (
+    SNAPSHOT_FORMAT,
+    SqlReader,
+    checksum_of,
+    first_after,
+    last_tick,
+    read_store,
+)
+from augury.local.store.rows import action_row, purged_rows, rejected_rows, tick_row
+
+SNAPSHOTS_KEPT: Final = 3
+
+
+@overload
+def open_store(url: str, program: Program, *, read_only: Literal[False] = False) -> SqlStore:
+    """To write."""
+
+
+@overload
+def open_store(url: str, program: Program | None = None, *, read_only: Literal[True]) -> SqlReader:
+    """To read."""
+
+
+def open_store(url: str, program: Program | None = None, *, read_only: bool = False) -> SqlReader:
+    """The store at a path or URL, made where there is none; who only reads needs no program, and one that exists.
+
+    Raises `NoStore`, `StoreMismatch`, `StoreFailed`, and for a second writer `StoreInUse`.
+    """
+    held = database(url)
+    try:
+        if not read_only:
+            assert program is not None, "who writes says what"
+            return _writer(held, program)
+        reader = read_store(held)
+        if program is not None:
+            _refuse_other(reader, program)
+        return reader
+    except BaseException:
+        held.close()
+        raise
+
+
+def _writer(held: Database, program: Program) -> SqlStore:
+    with failing(held.place):
+        engine = held.writer()
+        with engine.begin() as connection:
+            tables = catalogue.fit(connection, program)
+    return SqlStore(held, tables, engine, program)
+
+
+def stored_classes(url: str) -> tuple[EventClass, ...]:
+    """The classes of a store, for those who have no program at hand; raises as `open_store` does."""
+    with open_store(url, read_only=True) as reader:
+        return reader.classes()
+
+
+def _refuse_other(reader: SqlReader, program: Program) -> None:
+    if wrong := catalogue.mismatches(reader.classes(), program):
+        raise StoreMismatch(wrong)
+
+
+class SqlStore(SqlReader):
+    """The store of a program, to be written; an `engine.ports.Store`."""
+
+    def __init__(
+        self, database: Database, tables: Mapping[str, s.ClassTables], writer: sa.Engine, program: Program
+    ) -> None:
+        """Take a database that is made ready for the program."""
+        super().__init__(database, tables)
+        self.writer = writer
+        self._program = program
+        self._writing = Lock()
+
+    def __enter__(self) -> SqlStore:
+        """The store itself."""
+        return self
+
+    def append(self, posts: Sequence[Post]) -> list[int]:
+        """Keep posts until their tick; gives their places, ascending."""
+        if not posts:
+            return []
+        rows = [{"det_time": post.det_time, "line": post.line} for post in posts]
+        places = s.inbox.insert().returning(s.inbox.c.place, sort_by_parameter_order=True)
+        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+            return list(connection.execute(places, rows).scalars())
+
+    def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
+        """Keep what ticks did, all of it or nothing; raises `AlreadyCommitted` and `StoreFailed`."""
+        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+            self._refuse_committed(connection, ticks)
+            self._add_versions(connection, ticks)
+            for table, rows in _log_rows(ticks):
+                if rows:
+                    connection.execute(table.insert(), rows)
+            if taken:
+                place = s.inbox.c.place == sa.bindparam("taken")
+                connection.execute(s.inbox.delete().where(place), [{"taken": one} for one in taken])
+            if snapshot is not None:
+                _keep(connection, snapshot)
+                self._forget(connection)
+
+    def _refuse_committed(self, connection: sa.Connection, ticks: Sequence[Ticked]) -> None:
+        last = last_tick(connection)
+        for ticked in ticks:
+            if last is not None and ticked.tick <= last:
+                raise AlreadyCommitted(
+                    f"the tick {show_time(ticked.tick)} cannot be committed: {show_time(last)} already was"
+                )
+            last = ticked.tick
+
+    def _add_versions(self, connection: sa.Connection, ticks: Sequence[Ticked]) -> None:
+        history = _by_class((ticked.tick, one) for ticked in ticks for one in (*ticked.read, *ticked.derived))
+        for name, parts in history.items():
+            tables = self._tables[name]
+            self.database.insert(connection, tables.history, history_of(tables.event_class, parts))
+        if self._program.settings.archive:
+            gone = _by_class((ticked.tick, one) for ticked in ticks for one in ticked.purged)
+            for name, parts in gone.items():
+                tables = self._tables[name]
+                self.database.insert(connection, tables.archive, history_of(tables.event_class, parts))
+
+    def _forget(self, connection: sa.Connection) -> None:
+        """Delete versions that are no longer retained, once no snapshot needs them to recover."""
+        retain_us, last = self._program.settings.retain_us, last_tick(connection)
+        kept = connection.execute(sa.select(s.snapshots.c.tick).order_by(s.snapshots.c.tick)).scalars().all()
+        if retain_us is None or last is None or len(kept) < SNAPSHOTS_KEPT:
+            return
+        for tables in self._tables.values():
+            number = tables.column("number")
+            # All that could be old enough: a version is read at the first tick after its det_time.
+            oldest = min(kept[0], last - retain_us + self._program.settings.chronon_us)
+            below = first_after(connection, tables, oldest)
+            old = sa.and_(number < below, tables.column("det_time") < sa.literal(last - retain_us, s.Moment))
+            current = _is_current(tables, connection.dialect.name)
+            deleted = tables.history.delete().where(old, ~current).returning(number)
+            numbers = connection.execute(deleted).scalars().all()
+            if numbers:
+                gone = (s.purged.c["class"] == tables.event_class.name, s.purged.c.number == sa.bindparam("gone"))
+                connection.execute(s.purged.delete().where(*gone), [{"gone": one} for one in numbers])
+
+
+def _is_current(tables: s.ClassTables, dialect: str) -> sa.ColumnElement[bool]:
+    """Whether a version of the history is current; SQLite finds that by the index of keys, PostgreSQL would not."""
+    if dialect != "sqlite":
+        return sa.and_(s.is_there(tables), s.is_newest(tables))
+    number, newer = tables.column("number"), tables.history.alias("augury_newer")
+    same = [newer.c[column.name].is_not_distinct_from(column) for column in s.key_of_table(tables)]
+    replaced = sa.exists().where(*same, newer.c[number.name] > number)
+    return sa.and_(s.is_there(tables), ~replaced)
+
+
+def _by_class(parts: Any) -> dict[str, list[tuple[int, ClassVersions]]]:
+    found: dict[str, list[tuple[int, ClassVersions]]] = {}
+    for tick, versions in parts:
+        if len(versions):
+            found.setdefault(key_of(versions.event_class.name), []).append((tick, versions))
+    return found
+
+
+def _log_rows(ticks: Sequence[Ticked]) -> list[tuple[sa.Table, list[dict[str, Any]]]]:
+    return [
+        (s.outbox, [action_row(one) for ticked in ticks if ticked.actions for one in ticked.action_rows()]),
+        (s.rejected, [row for ticked in ticks for row in rejected_rows(ticked)]),
+        (s.purged, [row for ticked in ticks for row in purged_rows(ticked)]),
+        (s.ticks, [tick_row(ticked) for ticked in ticks]),
+    ]
+
+
+def _keep(connection: sa.Connection, snapshot: Snapshot) -> None:
+    connection.execute(s.snapshots.delete().where(s.snapshots.c.tick == snapshot.tick))
+    connection.execute(
+        s.snapshots.insert(),
+        {
+            "tick": snapshot.tick,
+            "format": SNAPSHOT_FORMAT,
+            "checksum": checksum_of(snapshot.tick, snapshot.content),
+            "content": snapshot.content,
+        },
+    )
+    kept = sa.select(s.snapshots.c.tick).order_by(s.snapshots.c.tick.desc())
+    old = connection.execute(kept.offset(SNAPSHOTS_KEPT)).scalars().all()
+    if old:
+        connection.execute(s.snapshots.delete().where(s.snapshots.c.tick.in_(old)))

@@ -1,0 +1,155 @@
+"""A replay tick by tick, for the command line: what to print where, and what happened on the way.
+
+In: a program, raw events, perhaps a store. Out: texts for standard output as ticks go by, and then a summary. It
+prints nothing itself, and keeps no more than counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
+from augury.algebra.program import ClassPlan, Program
+from augury.algebra.select import SelectPlan
+from augury.diagnostics import Diagnostic, Findings, Mark
+from augury.engine.plan import CannotRun, engine_plan
+from augury.engine.ports import Store
+from augury.engine.state import initial
+from augury.engine.tick import Ports, ticks
+from augury.engine.ticked import Ticked
+from augury.event import EventClass, key_of
+from augury.history.arrivals import arrivals
+from augury.history.raw import Raw, Rejected
+from augury.history.refusing import told
+from augury.history.schedule import TooManyDue
+from augury.kernels.composite.sharing import FLAT_ROWS_MIN
+from augury.local.output import tick_lines
+from augury.local.select import translated
+from augury.local.selects import duck_selects
+from augury.local.sql.kinds import Untranslatable
+
+_LINES_AT_ONCE: Final = 1000
+FAILURES_SHOWN_MAX: Final = 5
+
+
+def waits_for_ticks(program: Program) -> bool:
+    """Whether something of a program is done at ticks: a SELECT, or a condition. The rest goes version by version."""
+    return any(isinstance(plan.derivation, SelectPlan) or plan.statements for plan in program.classes)
+
+
+@dataclass(slots=True)
+class TickReplay:
+    """A replay at work; `texts` runs it, and afterwards the rest tells about it."""
+
+    program: Program
+    events: Iterable[Raw]
+    until_us: int | None
+    store: Store | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    rejected: Rejected = field(default_factory=Rejected)
+    warnings: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    failed: int = 0
+
+    def texts(self) -> Iterator[str]:
+        """What goes to standard output, some lines at a time; raises `CannotRun`."""
+        lines = self._lines()
+        while some := list(islice(lines, _LINES_AT_ONCE)):
+            yield "\n".join([*some, ""])
+
+    def _lines(self) -> Iterator[str]:
+        for ticked in self._ticks():
+            self._note(ticked)
+            yield from tick_lines(ticked)
+
+    def _ticks(self) -> Iterator[Ticked]:
+        refuse(self.program)
+        came = arrivals(self.program, self.events, until_us=self.until_us)
+        plan = engine_plan(self.program, flat=len(came) >= FLAT_ROWS_MIN)
+        ids = KnownIds()
+        ports = Ports(duck_selects(self.program), self.store or ids, time.perf_counter)
+        if self.until_us is None and not len(came):
+            self.rejected = told(came.refusals, came.place)
+        try:
+            for ticked in ticks(plan, initial(plan), came, self.until_us, ports):
+                if self.store is None:
+                    ids.note(ticked)
+                else:
+                    self.store.commit([ticked])
+                yield ticked
+        except TooManyDue as error:
+            clock = next(p.event_class for p in self.program.classes if p.event_class.kind == "clock")
+            helps = ("look for a det_time far from all others, or let the class tick less often",)
+            raise CannotRun(
+                (Diagnostic("E405", str(error), Mark(clock.span, "ticks too often"), helps=helps),)
+            ) from None
+
+    def _note(self, ticked: Ticked) -> None:
+        self.counts.update(ticked.counts())
+        if len(ticked.rejected):
+            self.rejected = _joined(self.rejected, ticked.rejected)
+        self.warnings.update(ticked.warnings)
+        self.errors.update(ticked.errors)
+        self.failed += len(ticked.failed)
+        for failure in ticked.failed[: FAILURES_SHOWN_MAX - len(self.failures)]:
+            self.failures.append(f"`{failure.event_class}` could not be evaluated: {failure.reason}")
+
+
+class KnownIds:
+    """The ids of the versions of a replay, which has no store to ask."""
+
+    def __init__(self) -> None:
+        """No version was read yet."""
+        self._ids: dict[str, set[str]] = {}
+
+    def note(self, ticked: Ticked) -> None:
+        """Remember the ids of what a tick has read."""
+        for versions in ticked.read:
+            if versions.event_id is not None:
+                ids = self._ids.setdefault(key_of(versions.event_class.name), set())
+                ids.update(versions.event_id.drop_null().to_pylist())
+
+    def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that a version of this class has."""
+        return self._ids.get(key_of(event_class.name), set()).intersection(event_ids)
+
+
+def _joined(one: Rejected, other: Rejected) -> Rejected:
+    return Rejected(one.place + other.place, one.event + other.event, one.reason + other.reason, one.raw + other.raw)
+
+
+def refuse(program: Program) -> None:
+    """Raise `CannotRun` for what ticks cannot do yet: an error a class."""
+    findings = Findings()
+    classes = [plan.event_class for plan in program.classes]
+    for plan in program.classes:
+        what = _not_run(plan)
+        name = plan.event_class.name
+        if what:
+            message = f"this engine does not run {what} yet, as `{name}` needs it to"
+            helps = ["leave the class out, and what is built on it"]
+            findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
+        if isinstance(plan.derivation, SelectPlan):
+            try:
+                translated(plan.derivation, classes)
+            except Untranslatable as error:
+                message = f"this engine does not run the SELECT of `{name}`: {error}"
+                helps = ["docs/select.md says what it runs"]
+                findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
+    if found := findings.sorted():
+        raise CannotRun(found)
+
+
+def _not_run(plan: ClassPlan) -> str:
+    match plan.derivation:
+        case MatchPlan() | CompositePlan() if plan.derivation.by_occurrence is not None:
+            return "ORDER BY OCCURRENCE"
+        case _:
+            return ""
