@@ -47,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "actions": NOUNS | {"algebra", "history", "engine"},
 }
 ALLOWED["api"] = set(ALLOWED)
-ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata", "graphs"}
+ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata", "graphs", "engine"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 ALLOWED["cli"] = set(ALLOWED)
@@ -59,7 +59,9 @@ HOMES: dict[str, set[str]] = {
     "py4j": {"spark"},
     "lark": {"language"},
     "typer": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "local"},
+    "sqlalchemy": {"local"},
+    "psycopg": {"local"},
 }
 
 # The core is a function of its arguments: files, clocks, chance, processes and the network live at the rim.
@@ -77,7 +79,7 @@ LINES_AT_MOST = 500
 EMPTY_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 # `augury check` answers within a second, so it leaves these for the commands that run something.
-SLOW_TO_IMPORT = {"numba", "duckdb", "pyarrow", "numpy", "pyspark"}
+SLOW_TO_IMPORT = {"numba", "duckdb", "pyarrow", "numpy", "pyspark", "sqlalchemy"}
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from augury.algebra import dump as algebra
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Program
+from augury.algebra.select import SelectPlan, Whole
 from augury.api import Checked
 from augury.automata.build import NoOneAutomaton, body_of, compile_expression
 from augury.automata.drawing import draw
@@ -56,7 +57,7 @@ def explain_program(checked: Checked, name: str | None, stage: str, *, form: str
         if name is None:
             return "\n\n".join(text for _, text in things.values()) or "the program has no COMPOSITE class"
     elif name is None:
-        return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(program)
+        return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(program, _facts(program))
     else:
         things = dict(_syntax(checked.syntax)) if stage == "syntax" else dict(_algebra(program))
     found = things.get(name.casefold())
@@ -147,9 +148,26 @@ def _syntax(program: s.Program) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _algebra(program: Program) -> Iterator[tuple[str, tuple[str, str]]]:
+    facts = _facts(program)
     for plan in program.classes:
-        yield plan.event_class.name.casefold(), (plan.event_class.name, algebra.dump_class(plan))
+        yield plan.event_class.name.casefold(), (plan.event_class.name, algebra.dump_class(plan, facts))
     for rule in program.rules:
         yield rule.name.casefold(), (rule.name, algebra.dump_rule(rule))
     for trigger in program.triggers:
         yield trigger.name.casefold(), (trigger.name, algebra.dump_trigger(trigger))
+
+
+def _facts(program: Program) -> algebra.Facts:
+    """What engines find out about a SELECT: when it is derived again, and for which rows."""
+    classes = [plan.event_class for plan in program.classes]
+
+    def facts(plan: SelectPlan) -> list[tuple[str, str]]:
+        from augury.engine.select_parts import parts_of  # sqlglot is slow to import and not always needed
+        from augury.engine.select_turns import turns_of
+
+        parts, turns = parts_of(plan, classes), turns_of(plan, classes)
+        derives = f"whole, at every change: {parts.reason}" if isinstance(parts, Whole) else str(parts)
+        in_time = f"at every tick: {turns.reason}" if isinstance(turns, Whole) else str(turns)
+        return [("derives", derives), ("in time", in_time)]
+
+    return facts

@@ -7,6 +7,8 @@ Groups share `says`, `program`, `month`, `events` and `until`; a case may have i
   `-` as occ withdraws; `?` is a time left out. Strings need quotes only around commas and the words NULL, TRUE, FALSE.
 - `until`: the last tick, or a time after it; the tick after the last version if not given.
 - `published`: `tick change Class(value, …) occ [constituents]`, all attributes, `-` for no time.
+- `detected`: the same of MATCH and COMPOSITE classes only, with more: `tick change Class(value, …) occ/det @seq
+  [constituents]`; `@-` is no seq.
 - `actions`: `tick name(argument, …) of Class(key, …)`.
 - `rejected`: `tick Class(value, …) reason`; `?` where there is no time. None if not given.
 - `absorbed`: how many duplicates. 0 if not given. `seqs`: of the versions that were read, in order.
@@ -28,6 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from augury import types as t
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
 from augury.algebra.scalar import Value
 from augury.api import compile
@@ -39,7 +43,7 @@ from augury.kernels.reference.bitemporal.version import Absent, key_values, rank
 CORPUS = Path(__file__).parents[1] / "corpus" / "bitemporal"
 SHARED = {"says", "program", "month", "events", "until"}
 EXPECTED = {
-    *("published", "actions", "rejected", "absorbed", "seqs", "purged", "archive"),
+    *("published", "detected", "actions", "rejected", "absorbed", "seqs", "purged", "archive"),
     *("live", "known", "history", "failed", "warnings"),
 }
 KEYS = SHARED | EXPECTED | {"name", "at"}
@@ -209,6 +213,13 @@ class Writer:
         match key:
             case "published":
                 return [f"{at(k.tick)} {v.change} {self.version(v)} {self.made(v)}" for k in ticks for v in k.published]
+            case "detected":
+                return [
+                    f"{at(k.tick)} {v.change} {self.version(v)}/{at(v.det_time)} @{v.seq or '-'} {self.made(v)}"
+                    for k in ticks
+                    for v in k.published
+                    if self.is_detected(v)
+                ]
             case "actions":
                 return [self.action(a) for k in ticks for a in k.actions if case.get("at") in (None, at(k.tick))]
             case "rejected":
@@ -236,6 +247,11 @@ class Writer:
                 return {name: sum(k.warnings.get(name, 0) for k in ticks) for name in names}
             case _:
                 raise AssertionError(key)
+
+    def is_detected(self, version: Version) -> bool:
+        plan = self.program.class_plan(version.event_class)
+        assert plan is not None
+        return isinstance(plan.derivation, MatchPlan | CompositePlan)
 
     def view(self, versions: Iterable[Version]) -> list[str]:
         order = [plan.event_class.name for plan in self.program.classes]

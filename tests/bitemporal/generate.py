@@ -1,18 +1,20 @@
-"""Random programs with SELECT classes and conditions, and random histories for them; each a function of a seed.
+"""Random programs with complex classes and conditions, and random histories for them; each a function of a seed.
 
-Every class has the attributes `k INT, v INT`. A SELECT is given twice: as text, for an engine, and as a function, for
-the reference; the two say the same. Times are seconds after START; few keys and values, so that versions meet.
+`generate` has subscribed and SELECT classes, `generate_mixed` MATCH, COMPOSITE and clock classes among them. Every
+class but those of the clock has the attributes `k INT, v INT`. A SELECT is given twice: as text, for an engine, and as
+a function, for the reference; the two say the same. Times are seconds after START; few keys and values, so that
+versions meet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from augury.algebra.program import Program
 from augury.algebra.scalar import Value
-from augury.api import compile
+from augury.api import ProgramError, compile
 from augury.kernels.reference.bitemporal import ABSENT, EventId, Made, Raw, Select, Version, View
 from augury.kernels.reference.bitemporal.version import Absent
 
@@ -58,8 +60,68 @@ def generate(seed: int) -> Generated:
     return Generated(text, compile(text), selects, tuple(raws), last + random.randrange(60) * SECOND)
 
 
-def _lifespan(random: Random) -> str:
-    return f"LIFESPAN ({random.choice(['-1', '0s', '3s', '10s', '20s', '20s', '60s'])})"
+LIFESPANS = ("-1", "0s", "3s", "10s", "20s", "20s", "60s")
+MIXED_LIFESPANS = ("-1", "0s", "10s", "20s", "30s", "60s", "60s", "120s")
+MIXED_GAPS = (0, 200_000, SECOND, 2 * SECOND, 5 * SECOND, 7 * SECOND, 12 * SECOND)
+
+
+def generate_mixed(seed: int) -> Generated:
+    """The case of a seed, with at least one MATCH or COMPOSITE class."""
+    random = Random(f"mixed {seed}")
+    # The reference lists every tuple of a MATCH, so deep ones have short histories.
+    depth, most = random.choice([(1, 22), (1, 22), (2, 12)])
+    subscribed = ["A"] if random.random() < 0.2 else ["A", "B"]
+    settings = f"SET CHRONON {random.choice([5, 10, 10, 20])}s;\n"
+    settings += "SET ARCHIVE ON;\n" if random.random() < 0.3 else ""
+    statements = []
+    for name in subscribed:
+        kind = "IMMUTABLE" if random.random() < 0.25 else "MUTABLE"
+        key = "" if random.random() < 0.15 else "k"
+        head = f"CREATE {kind} SUBSCRIBED EVENT CLASS {name} (k INT, v INT) ID ({key})"
+        statements.append(f"{head} {_lifespan(random, MIXED_LIFESPANS)}{_statements(random)};\n")
+    clocks = ["T"] if random.random() < 0.5 else []
+    for name in clocks:
+        head = f"CREATE CLOCK EVENT CLASS {name} EVERY {random.choice([7, 10, 20, 30])}s"
+        lifespan = _lifespan(random, MIXED_LIFESPANS) if random.random() < 0.7 else ""
+        statements.append(f"{head} {lifespan}{_statements(random, TIMELY, TIMELY_ARGUMENTS)};\n")
+    known = list(subscribed)
+    selects: dict[str, Select] = {}
+    ways = ["detect", *random.choices(["select", "detect"], k=random.choice([1, 1, 2, 2, 3]))]
+    random.shuffle(ways)
+    for name, way in zip("CDEF", ways, strict=False):
+        while True:
+            if way == "select":
+                query, selects[name] = (
+                    _counted(clocks[0]) if clocks and random.random() < 0.15 else _select(random, known)
+                )
+            else:
+                query = random.choice([_match, _composite])(random, known, clocks, depth)
+            key = random.choice(["k", "k", "k", "k, v", ""])
+            lifespan = _lifespan(random, MIXED_LIFESPANS) if random.random() < 0.7 else ""
+            text = f"CREATE COMPLEX EVENT CLASS {name} (k INT, v INT) ID ({key}) {lifespan}\n  AS {query}"
+            text += f"{_statements(random)};\n"
+            if _compiles(settings + "".join([*statements, text])):
+                break
+        statements.append(text)
+        known.append(name)
+    if random.random() < 0.3:
+        random.shuffle(statements)
+    text = settings + "".join(statements)
+    raws = _raws(random, subscribed, least=7, most=most, gaps=MIXED_GAPS)
+    last = max(raw.det_time or 0 for raw in raws)
+    return Generated(text, compile(text), selects, tuple(raws), last + random.randrange(60) * SECOND)
+
+
+def _compiles(text: str) -> bool:
+    try:
+        compile(text)
+    except ProgramError:
+        return False
+    return True
+
+
+def _lifespan(random: Random, lifespans: Sequence[str] = LIFESPANS) -> str:
+    return f"LIFESPAN ({random.choice(lifespans)})"
 
 
 # ---- conditions -----------------------------------------------------------------------------------
@@ -76,24 +138,30 @@ COMPARISONS = (
 ARGUMENTS = ("NEW.v", "OLD.v", "NEW.occTime", "OLD.occTime", "NOW", "NEW.detTime - NEW.occTime", "'x'", "NEW.v + OLD.v")
 
 
-def _statements(random: Random) -> str:
+TIMELY = tuple(text for text in COMPARISONS if ".v" not in text and ".k" not in text)
+TIMELY_ARGUMENTS = tuple(text for text in ARGUMENTS if ".v" not in text)
+"""For classes without attributes."""
+
+
+def _statements(random: Random, comparisons: Sequence[str] = COMPARISONS, arguments: Sequence[str] = ARGUMENTS) -> str:
     statements = []
     for _ in range(random.choice([0, 1, 2, 3, 4])):
         calls = []
         for name in random.sample(["a", "b", "c"], random.choice([1, 1, 1, 2])):
-            calls.append(f"{name}({', '.join(random.sample(ARGUMENTS, random.randrange(3)))})")
-        statements.append(f"\n  ON {_condition(random, 3)} DO {', '.join(calls)}")
+            calls.append(f"{name}({', '.join(random.sample(arguments, random.randrange(3)))})")
+        statements.append(f"\n  ON {_condition(random, 3, comparisons)} DO {', '.join(calls)}")
     return ",".join(statements)
 
 
-def _condition(random: Random, depth: int) -> str:
+def _condition(random: Random, depth: int, comparisons: Sequence[str]) -> str:
     chosen = random.random()
     if depth == 0 or chosen < 0.45:
-        return random.choice(PRIMITIVES if random.random() < 0.7 else COMPARISONS)
+        return random.choice(PRIMITIVES if random.random() < 0.7 else comparisons)
     if chosen < 0.6:
-        return f"NOT ({_condition(random, depth - 1)})"
+        return f"NOT ({_condition(random, depth - 1, comparisons)})"
     word = "AND" if chosen < 0.8 else "OR"
-    return f"({_condition(random, depth - 1)} {word} {_condition(random, depth - 1)})"
+    left, right = (_condition(random, depth - 1, comparisons) for _ in range(2))
+    return f"({left} {word} {right})"
 
 
 # ---- SELECTs --------------------------------------------------------------------------------------
@@ -168,19 +236,115 @@ def _group(random: Random, known: list[str]) -> tuple[str, Select]:
     return f"{sql} OCCURRING AT MAX({source}.occTime)", select
 
 
+def _counted(clock: str) -> tuple[str, Select]:
+    def select(views: Mapping[str, View], now: int) -> list[Made]:
+        times = [_occ(row) for row in views[clock]]
+        return [Made((1, len(times)), max(times))] if times else []
+
+    return f"SELECT 1 AS k, COUNT(*) AS v FROM {clock} HAVING COUNT(*) > 0 OCCURRING AT MAX({clock}.occTime)", select
+
+
 def _occ(row: Version) -> int:
     assert row.occ_time is not None
     return row.occ_time
 
 
+# ---- MATCH and COMPOSITE --------------------------------------------------------------------------
+# Not all of what is made here passes the analysis: whoever asks tries again.
+
+
+RARE = ("(_, w)", "(1, v)", "(_, NULL)", "[v > 1]", "[k = 1]", "[v >= PREV(v)]", "[occTime <= detTime]")
+
+
+def _leaf(random: Random, known: Sequence[str], clocks: Sequence[str]) -> str:
+    if clocks and random.random() < 0.2:
+        return random.choice(clocks)
+    name = random.choice(known)
+    arguments = random.choice([*[""] * 4, *["(k, _)"] * 5, *["(_, v)"] * 2, "(k, v)", "(k, w)", *RARE[:3]])
+    mask = random.choice(RARE[3:]) if random.random() < 0.12 else ""
+    return name + arguments + mask
+
+
+def _used(random: Random, known: list[str]) -> list[str]:
+    """Some classes, the newest more often than others, so that classes stand on each other."""
+    some = random.sample(known, min(len(known), random.choice([1, 2, 2, 3])))
+    return list(dict.fromkeys([*some, known[-1]] if random.random() < 0.6 else some))
+
+
+def _match(random: Random, known: list[str], clocks: list[str], depth: int) -> str:
+    used = _used(random, known)
+    expression = _expression(random, used, clocks, depth)
+    text = f"MATCH {expression}"
+    if random.random() < 0.4:
+        text += f" OVER ({', '.join([*used, *clocks])})"
+    text += " PARTITION BY k" if random.random() < 0.15 else ""
+    text += random.choice([" WHERE v >= 1", " WHERE v <= w", " WHERE k = v"]) if random.random() < 0.2 else ""
+    text += f" WITHIN {random.choice([3, 10, 30, 60])}s" if random.random() < 0.2 else ""
+    text += random.choice(
+        ["", "", "", " COLLECT EARLIEST", " COLLECT ALL", " COLLECT MAX(v) AS v", " COLLECT COUNT(*) AS v"]
+    )
+    return text + (" RETURN w AS v" if " AS v" not in text and "w" in expression and random.random() < 0.5 else "")
+
+
+def _expression(random: Random, known: Sequence[str], clocks: Sequence[str], depth: int) -> str:
+    if depth == 0:
+        return _leaf(random, known, clocks)
+    e, f, g = (_expression(random, known, clocks, random.randrange(depth)) for _ in range(3))
+    return random.choice(
+        [
+            *(
+                f"prior({e}, {f})",
+                f"prior({e}, {f})",
+                f"prior({e}, {f})",
+                f"({e} OR {f})",
+                f"sequence({e}, {f})",
+                f"sequence({e}, {f})",
+            ),
+            *(f"relative({e}, {f})", f"({e} OR {f})", f"({e} AND !prior({f}, any))", f"(!{e} AND {f})"),
+            *(f"<2> ({e})", f"EVERY <2> ({e})", f"({e} /+ {f})", f"firstAfter({e}, {f}, {g})", f"({e} * {f})"),
+            *(f"sequence({e}, !{f} AND {g})", f"({e} | sequence({f}, {g}))", _leaf(random, known, clocks)),
+        ]
+    )
+
+
+def _composite(random: Random, known: list[str], clocks: list[str], depth: int) -> str:
+    used = _used(random, known)
+    text = f"COMPOSITE {_graph(random, used, clocks, depth)}"
+    text += f" OVER ({', '.join([*used, *clocks])})" if random.random() < 0.2 else ""
+    text += " PARTITION BY k" if random.random() < 0.15 else ""
+    text += random.choice([" WHERE v >= 1", " WHERE v <= w"]) if random.random() < 0.1 else ""
+    text += f" WITHIN {random.choice([3, 10, 30, 60])}s" if random.random() < 0.2 else ""
+    context = random.choice(["RECENT", "CHRONICLE", "CHRONICLE", "CONTINUOUS", "CUMULATIVE", "UNRESTRICTED"])
+    return f"{text} CONTEXT {context}" + (" RETURN w AS v" if "w" in text and random.random() < 0.5 else "")
+
+
+def _graph(random: Random, known: Sequence[str], clocks: Sequence[str], depth: int) -> str:
+    if depth == 0:
+        return _leaf(random, known, clocks)
+    e, f, g = (_graph(random, known, clocks, random.randrange(depth)) for _ in range(3))
+    seconds = random.choice([0, 3, 5, 10, 12])
+    return random.choice(
+        [
+            *(f"({e} > {f})", f"({e} > {f})", f"({e} & {f})", f"({e} | {f})", f"ANY{{2, {e}, {f}, {g}}}"),
+            *(f"({e} > !{f} WITHIN {seconds}s)", f"({e} > !{f} WITHIN 10s)", f"({e} > !{f} > {g})", f"({e} & !{f})"),
+            *(f"(({e}) + {seconds}s)", f"(({e}) + 5s)", f"NOT({e})[{f}, {g}]", f"({e}){{2}}", f"({e} > ({f})* > {g})"),
+            *(f"PERIODIC({e}, [{random.choice([7, 10, 20])}s], {f})", f"APERIODIC({e}, {f}, {g})"),
+            *(f"PERIODIC*({e}, [5s], {f})", f"APERIODIC*({e}, {f}, {g})", _leaf(random, known, clocks)),
+        ]
+    )
+
+
 # ---- histories ------------------------------------------------------------------------------------
 
 
-def _raws(random: Random, classes: list[str]) -> list[Raw]:
+GAPS = (0, 200_000, SECOND, SECOND, 3 * SECOND, 7 * SECOND, 25 * SECOND)
+
+
+def _raws(random: Random, classes: list[str], least: int = 1, most: int = 16, gaps: Sequence[int] = GAPS) -> list[Raw]:
     raws: list[Raw] = []
     clock = START
-    for _ in range(random.randint(1, 16)):
-        clock += random.choice([0, 200_000, SECOND, SECOND, 3 * SECOND, 7 * SECOND, 25 * SECOND])
+    for _ in range(random.randint(least, most)):
+        clock += random.choice(gaps)
         if raws and random.random() < 0.1:
             raws.append(random.choice(raws))
             continue

@@ -87,15 +87,11 @@ def _rows(tick: int, event_class: EventClass, of: Fired) -> Iterator[Row]:
     for group, row in zip(of.group.tolist(), of.row.tolist(), strict=True):
         one = of.groups[group]
         arguments = tuple(column[row] for column in columns[group])
-        yield tick, event_class.name, one.statement, one.name, _key(event_class, one.keys[row]), arguments
+        yield tick, event_class.name, one.statement, one.name, _key(one.keys[row]), arguments
 
 
-def _key(event_class: EventClass, key: Any) -> tuple[object, ...]:
-    """A key in the order of the ID: the kernel has that of the attributes, and one value by itself."""
-    if len(event_class.key) < 2:
-        return key if isinstance(key, tuple) else (key,)
-    names = [key_of(a.name) for a in event_class.attributes if key_of(a.name) in set(map(key_of, event_class.key))]
-    return tuple(key[names.index(key_of(name))] for name in event_class.key)
+def _key(key: Any) -> tuple[object, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
 
 def _plain(column: pa.Array) -> list[Any]:

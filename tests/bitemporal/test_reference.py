@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import inf
 from random import Random
 
 import pytest
 
-from augury.algebra.program import Program
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
+from augury.algebra.program import Cron, Every, Program
 from augury.algebra.scalar import Timing, TimingPrimitive, walk
 from augury.algebra.select import SelectPlan
+from augury.clock import microseconds_of
+from augury.history.schedule import due_at_most
 from augury.kernels.reference.bitemporal import (
     ABSENT,
     Change,
@@ -23,6 +28,7 @@ from augury.kernels.reference.bitemporal import (
     Raw,
     Reason,
     Run,
+    Tick,
     Version,
     as_known_at,
     as_of_now,
@@ -30,6 +36,7 @@ from augury.kernels.reference.bitemporal import (
     run,
 )
 from augury.kernels.reference.bitemporal.deciding import mentions_ontime
+from augury.kernels.reference.bitemporal.posting import due
 from augury.kernels.reference.bitemporal.resolution import arrived
 from augury.kernels.reference.bitemporal.ticks import tick_of
 from tests.bitemporal.corpus import (
@@ -45,7 +52,7 @@ from tests.bitemporal.corpus import (
     until_of,
 )
 from tests.bitemporal.duck import selects_of
-from tests.bitemporal.generate import Generated, generate
+from tests.bitemporal.generate import Generated, generate, generate_mixed
 
 Engine = Callable[[Program, Sequence[Raw], int | None], Run]
 
@@ -138,6 +145,26 @@ def test_chronons_are_half_open_and_aligned_to_the_epoch() -> None:
     assert [tick_of(moment, 10) for moment in (-11, -10, -1, 0, 9, 10)] == [-10, 0, 0, 10, 10, 20]
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *(Every(7_000_000), Every(3_600_000_000), Cron("*/10 * * * *", "UTC"), Cron("30 2 * * *", "Europe/Vienna")),
+        *(Cron("0 9 * * 1-5", "Europe/Vienna"), Cron("0 * * * *", "Europe/Vienna"), Cron("5 4 29 2 *", "UTC")),
+    ],
+    ids=str,
+)
+def test_the_clock_posts_when_its_schedule_says(schedule: Cron | Every) -> None:
+    # Clocks change in Vienna at 01:00 UTC on 2026-03-29 and on 2026-10-25.
+    for day in (
+        datetime(2026, 3, 28, tzinfo=UTC),
+        datetime(2026, 10, 24, tzinfo=UTC),
+        datetime(2028, 2, 28, tzinfo=UTC),
+    ):
+        since = microseconds_of(day)
+        for start, end in ((since, since + 2 * 86_400_000_000), (since + 90_000_000_001, since + 93_600_000_000)):
+            assert list(due(schedule, start, end)) == list(due_at_most("T", schedule, start, end))
+
+
 def test_expiry_goes_up_and_down_the_graph() -> None:
     def event(name: str, key: int, occ_time: int) -> Version:
         return Version(name, (key,), (key,), occ_time, 0, Change.ANNOUNCE)
@@ -187,14 +214,14 @@ def test_a_constituent_never_goes_before_what_uses_it(seed: int) -> None:
 SEEDS = 200
 
 
-def check_laws(seed: int) -> None:
-    case = generate(seed)
+def check_laws(case: Generated) -> None:
     whole = run(case.program, case.selects, case.raws, case.until)
     uses_now = {
         plan.event_class.name
         for plan in case.program.classes
         if isinstance(plan.derivation, SelectPlan) and plan.derivation.uses_now
     }
+    has_timers = any(isinstance(plan.derivation, CompositePlan) for plan in case.program.classes)
     for tick in whole.ticks:
         busy = {version.event for version in [*tick.read, *tick.published]}
         for action in tick.actions:
@@ -204,7 +231,8 @@ def check_laws(seed: int) -> None:
             is_timed = is_due_now and mentions_ontime(plan.statements[action.statement - 1])
             assert action.version.event in busy or is_timed
         if not tick.read:
-            assert not tick.published or uses_now
+            assert not tick.published or uses_now or has_timers
+        check_detected(case, tick)
     fired = [(a.statement, a.place, id(a.version)) for tick in whole.ticks for a in tick.actions]
     assert len(fired) == len(set(fired))
     read = [version for tick in whole.ticks for version in tick.read]
@@ -215,9 +243,21 @@ def check_laws(seed: int) -> None:
     assert whole.archive == (tuple(purged) if case.program.settings.archive else ())
 
 
-def check_nothing_is_overwritten(seed: int) -> None:
+def check_detected(case: Generated, tick: Tick) -> None:
+    """What a MATCH or COMPOSITE finds is of the chronon, and the version at which it takes place is a constituent."""
+    plans = {plan.event_class.name: plan for plan in case.program.classes}
+    chronon_us = case.program.settings.chronon_us
+    numbers = {version.seq for version in tick.read if version.occ_time is not None}
+    for version in tick.published:
+        if isinstance(plans[version.event_class].derivation, MatchPlan | CompositePlan):
+            assert tick.tick - chronon_us <= version.det_time <= tick.tick
+            assert version.change is not Change.WITHDRAW
+            assert version.seq is None or version.seq in numbers.intersection(version.constituents)
+            assert list(version.constituents) == sorted(set(version.constituents))
+
+
+def check_nothing_is_overwritten(case: Generated) -> None:
     """A shorter run, or one that knows fewer versions, says the same of the time that both cover."""
-    case = generate(seed)
     whole = run(case.program, case.selects, case.raws, case.until)
     ticks = [tick.tick for tick in whole.ticks]
     for cut in ticks[:: max(1, len(ticks) // 3)]:
@@ -239,13 +279,13 @@ def tick_of_version(case: Generated, version: Version) -> int:
 @pytest.mark.parametrize("first", range(0, SEEDS, 25))
 def test_every_run_keeps_the_laws(first: int) -> None:
     for seed in range(first, first + 25):
-        check_laws(seed)
+        check_laws(generate(seed))
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 25))
 def test_nothing_that_was_known_is_overwritten(first: int) -> None:
     for seed in range(first, first + 25):
-        check_nothing_is_overwritten(seed)
+        check_nothing_is_overwritten(generate(seed))
 
 
 def test_what_is_generated_is_not_dull() -> None:
@@ -266,9 +306,43 @@ def test_what_is_generated_is_not_dull() -> None:
         assert sum(bool(getattr(tick, seen)) for tick in ticks) > 50, seen
 
 
+@pytest.mark.parametrize("first", range(0, SEEDS, 25))
+def test_every_run_of_mixed_classes_keeps_the_laws(first: int) -> None:
+    for seed in range(first, first + 25):
+        check_laws(generate_mixed(seed))
+
+
+@pytest.mark.parametrize("first", range(SEEDS, SEEDS + 40, 10))
+def test_nothing_that_was_known_of_mixed_classes_is_overwritten(first: int) -> None:
+    for seed in range(first, first + 10):
+        check_nothing_is_overwritten(generate_mixed(seed))
+
+
+def test_what_is_generated_of_mixed_classes_is_not_dull() -> None:
+    seen: set[tuple[str, Change, bool]] = set()
+    texts = ""
+    for case in map(generate_mixed, range(60)):
+        kinds = {plan.event_class.name: type(plan.derivation).__name__ for plan in case.program.classes}
+        found = run(case.program, case.selects, case.raws, case.until)
+        published = [version for tick in found.ticks for version in tick.published]
+        seen |= {(kinds[version.event_class], version.change, version.seq is None) for version in published}
+        texts += case.text
+    detected = {
+        (kind, change, is_late)
+        for kind in ("MatchPlan", "CompositePlan")
+        for change in (Change.ANNOUNCE, Change.CHANGE)
+        for is_late in (False, True)
+    }
+    assert seen >= detected | {("SelectPlan", change, True) for change in Change}
+    assert all(word in texts for word in ("CLOCK", "OVER", "WITHIN", "PARTITION", "PERIODIC", "+ 5s", "UNRESTRICTED"))
+
+
 @pytest.mark.parametrize("seed", range(0, SEEDS, 8))
-def test_the_sql_of_a_generated_select_says_what_its_function_says(seed: int) -> None:
-    case = generate(seed)
+@pytest.mark.parametrize("generated", [generate, generate_mixed], ids=["selects", "mixed"])
+def test_the_sql_of_a_generated_select_says_what_its_function_says(
+    generated: Callable[[int], Generated], seed: int
+) -> None:
+    case = generated(seed)
     by_hand = run(case.program, case.selects, case.raws, case.until)
     by_sql = run(case.program, selects_of(case.program), case.raws, case.until)
     assert by_hand == by_sql

@@ -293,13 +293,25 @@ def test_without_an_occurrence_time_there_is_no_event():
     assert found.rows.made.of(2) == [(0, 3)]
 
 
-def test_equal_rows_without_a_key_are_one_event_and_the_least_constituents_count():
+def test_equal_rows_are_one_event_made_of_all_that_each_is_made_of():
     rows, event_class = rows_of("x INT", "SELECT i.i AS x FROM Item i, Part p WHERE i.id = 1 OCCURRING AT i.occTime")
     back = rows.taken(np.arange(len(rows))[::-1].copy())
     for found in (keyed(rows, event_class), keyed(back, event_class)):
         assert (len(found.rows), found.surplus) == (1, 6)
         assert found.rows.made is not None
-        assert found.rows.made.of(0) == [(0, 0), (1, 0)]
+        assert found.rows.made.of(0) == [(0, 0), *((1, row) for row in range(7))]
+
+
+def test_only_rows_that_are_quite_equal_are_united():
+    """Row 1 and 4 are the least of key 1; row 2 has their key, row 3 their values but for the time."""
+    event_class = program_of("k INT, x INT", "SELECT id AS k, i AS x FROM Item OCCURRING AT occTime", "k")
+    target = event_class.classes[-1].event_class
+    columns = {"k": pa.array([2, 1, 1, 1, 1], pa.int32()), "x": pa.array([None, 5, 6, 5, 5], pa.int32())}
+    made = Made(np.array([0, 1, 3, 4, 5, 7]), np.array([0, 0, 1, 0, 0, 0, 1]), np.array([9, 1, 8, 2, 3, 4, 8]))
+    found = keyed(Rows(pa.table(columns), pa.array([7, 1, 1, 2, 1], pa.int64()), made), target)
+    assert plain(found.rows) == [(1, 5, 1), (2, None, 7)]
+    assert found.rows.made is not None
+    assert [found.rows.made.of(i) for i in range(2)] == [[(0, 1), (0, 4), (1, 8)], [(0, 9)]]
 
 
 def random_rows(chance: random.Random, count: int, event_class: EventClass) -> Rows:
@@ -337,6 +349,11 @@ def test_keys_and_changes_are_those_of_a_plain_reading(key, seed):
     for rows, found in zip((before, after), kept, strict=True):
         assert sorted(map(repr, plain(found.rows))) == sorted(map(repr, least(rows).values()))
         assert found.surplus == len(rows) - len(found.rows)
+        equal: dict[str, list[tuple[int, int]]] = {}
+        for number, row in enumerate(plain(rows)):
+            equal.setdefault(repr(row), []).append((0, number))
+        assert found.rows.made is not None
+        assert [found.rows.made.of(i) for i in range(len(found.rows))] == [equal[repr(r)] for r in plain(found.rows)]
     old, new = least(before), least(after)
     diff = changes(kept[0].rows, kept[1].rows, target)
     olds, news = plain(kept[0].rows), plain(kept[1].rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from augury.algebra import composite as c
@@ -15,15 +15,18 @@ from augury.algebra.select import SelectPlan
 from augury.clock import show_duration, show_time
 from augury.event import Attribute, EventClass
 
+Facts = Callable[[SelectPlan], list[tuple[str, str]]]
+"""What else is known of a SELECT, each fact with its label."""
 
-def dump_program(program: p.Program) -> str:
+
+def dump_program(program: p.Program, facts: Facts = lambda _: []) -> str:
     """Everything a program says, in order of declaration."""
     settings = program.settings
     parts = [
         f"settings chronon {show_duration(settings.chronon_us)}, archive {'on' if settings.archive else 'off'}, "
         f"history {'kept for ever' if settings.retain_us is None else 'kept ' + show_duration(settings.retain_us)}",
         "strata\n" + "\n".join(f"  {i} {', '.join(layer)}" for i, layer in enumerate(program.strata)),
-        *(dump_class(plan) for plan in program.classes),
+        *(dump_class(plan, facts) for plan in program.classes),
         *(dump_source(source) for source in program.sources),
         *(dump_rule(rule) for rule in program.rules),
         *(f"group {name}: {', '.join(rules)}" for name, rules in program.groups.items()),
@@ -32,7 +35,7 @@ def dump_program(program: p.Program) -> str:
     return "\n\n".join(parts)
 
 
-def dump_class(plan: p.ClassPlan) -> str:
+def dump_class(plan: p.ClassPlan, facts: Facts = lambda _: []) -> str:
     """One class: schema, derivation, statements."""
     lines = [_schema(plan.event_class)]
     match plan.derivation:
@@ -43,7 +46,7 @@ def dump_class(plan: p.ClassPlan) -> str:
         case p.Every(period_us=period_us):
             lines.append(f"  posted every {show_duration(period_us)}")
         case SelectPlan() as select:
-            lines += _indent(select.dump().splitlines(), 1)
+            lines += _indent(select.dump(facts(select)).splitlines(), 1)
         case e.MatchPlan() as match:
             lines.append("  MATCH")
             lines += _indent(_expression(match.expression), 2)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
-from augury.algebra.select import SelectPlan
+from augury.algebra.select import ByKey, SelectPlan, Turns
 from augury.diagnostics import Diagnostic, Mark
+from augury.engine.select_parts import parts_of
+from augury.engine.select_turns import turns_of
 from augury.event import ClassKind, EventClass, key_of
 from augury.kernels import composite, match
 from augury.kernels.bitemporal import Watch, watch
@@ -50,12 +52,29 @@ class CompositeUnit:
 
 
 @dataclass(frozen=True, slots=True)
+class Turning:
+    """When a comparison of an event with NOW may turn: at the value of a column plus an offset."""
+
+    place: int
+    column: str
+    offset_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class SelectUnit:
-    """A SELECT class, and the classes whose views it reads, in the order in which its plan names them."""
+    """A SELECT class, and the classes whose views it reads, in the order in which its plan names them.
+
+    `parts` are the columns of each view by which it falls apart, None if it does not, and `part_attributes` the
+    attributes that carry their values. `turns` is None if NOW may change its rows at any tick.
+    """
 
     place: int
     select: SelectPlan
     reads: tuple[int, ...]
+    chronon_us: int
+    parts: tuple[tuple[int, tuple[str, ...]], ...] | None
+    part_attributes: tuple[str, ...]
+    turns: tuple[Turning, ...] | None
 
 
 Unit = MatchUnit | CompositeUnit | SelectUnit
@@ -76,6 +95,10 @@ class EnginePlan:
     watches: tuple[Watch, ...]
     units: tuple[Unit, ...]
     detected_from: frozenset[int]
+
+    def selects_of(self, place: int) -> list[int]:
+        """The units of the SELECTs that read a class, by number."""
+        return [n for n, unit in enumerate(self.units) if isinstance(unit, SelectUnit) and place in unit.reads]
 
     @property
     def chronon_us(self) -> int:
@@ -143,10 +166,27 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
                     detector = composite.detector_of(run.plan, flat=flat)
                 units.append(CompositeUnit(at, detector, into, _complex_read(program, plan, places)))
             case SelectPlan() as found:
-                units.append(SelectUnit(place, found, tuple(places[key_of(one)] for one in found.reads)))
+                units.append(_select_unit(program, place, found, places))
             case _:
                 pass
     return units
+
+
+def _select_unit(program: Program, place: int, select: SelectPlan, places: dict[str, int]) -> SelectUnit:
+    classes = [plan.event_class for plan in program.classes]
+    parts, turns = parts_of(select, classes), turns_of(select, classes)
+    of_class = dict(parts.columns) if isinstance(parts, ByKey) else {}
+    return SelectUnit(
+        place,
+        select,
+        tuple(places[key_of(one)] for one in select.reads),
+        program.settings.chronon_us,
+        tuple((places[key_of(name)], columns) for name, columns in of_class.items()) if of_class else None,
+        parts.attributes if isinstance(parts, ByKey) else (),
+        tuple(Turning(places[key_of(t.event_class)], t.column, t.offset_us) for t in turns.turns)
+        if isinstance(turns, Turns)
+        else None,
+    )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from augury.engine.detecting import constituents, constituents_of
+from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import Selects
 from augury.engine.reading import nothing, table_of
@@ -34,14 +35,17 @@ class Views:
     state: EngineState
     made: dict[int, pa.Table] = field(default_factory=dict)
 
-    def table(self, place: int) -> pa.Table:
-        """Attributes, occ_time, det_time, and the slot of each event."""
+    def table(self, place: int, slots: Integers | None) -> pa.Table:
+        """Attributes, occ_time, det_time and the slot of each event, of all or of some."""
+        if slots is not None:
+            return self._table(place, slots)
         if place not in self.made:
-            view = self.state.classes[place].view
-            slots = live_slots(view)
-            table = as_of_now(view, slots)
-            self.made[place] = table.drop_columns(["seq"]).append_column("slot", pa.array(slots))
+            self.made[place] = self._table(place, live_slots(self.state.classes[place].view))
         return self.made[place]
+
+    def _table(self, place: int, slots: Integers) -> pa.Table:
+        table = as_of_now(self.state.classes[place].view, slots)
+        return table.drop_columns(["seq"]).append_column("slot", pa.array(slots))
 
     def changed(self, place: int) -> None:
         """Events of a class came, changed or left."""
@@ -57,10 +61,14 @@ class Selected:
     uncounted: int
 
 
-def select(plan: EnginePlan, unit: SelectUnit, views: Views, selects: Selects, tick: int) -> Selected:
-    """Evaluate a SELECT; raises `SelectFailed`."""
+def select(
+    plan: EnginePlan, unit: SelectUnit, remembered: SelectState, views: Views, selects: Selects, tick: int
+) -> Selected:
+    """Evaluate a SELECT over what was touched; raises `SelectFailed`."""
     class_plan = plan.classes[unit.place]
-    tables = {plan.classes[place].event_class.name: views.table(place) for place in unit.reads}
+    tables = {
+        plan.classes[place].event_class.name: views.table(place, remembered.slots_of(place)) for place in unit.reads
+    }
     found = keyed(selects.rows(class_plan, tables, tick), class_plan.event_class)
     keys = row_keys(class_plan.event_class, found.rows)
     return Selected(found.rows, keys, found.surplus + found.timeless)
@@ -194,8 +202,3 @@ def link_selected(state: EngineState, unit: SelectUnit, now: Selected) -> None:
         nodes += made_of
         owner += [number] * len(made_of)
     state.expiry.link(unit.place, slots[there], constituents(owner, nodes))
-
-
-def rebased(plan: EnginePlan, unit: SelectUnit, views: Views, selects: Selects, tick: int) -> Rows:
-    """The rows after a purge: what it did to them is no news. Raises `SelectFailed`."""
-    return select(plan, unit, views, selects, tick).rows

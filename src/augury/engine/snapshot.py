@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from augury.engine.parts import SelectState, restored
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
-from augury.engine.rows import Rows
 from augury.engine.saved_rows import loaded_rows, saved_rows
 from augury.engine.state import Detection, EngineState, Traces, history_classes
 from augury.engine.tick import Ports, next_tick, tick_again
@@ -53,14 +53,24 @@ def loaded_state(plan: EnginePlan, data: bytes) -> EngineState:
     header, blobs = unpacked(_OPERATOR, _FORMAT, _fingerprint(plan), data)
     classes = [loaded(blobs[f"class {place}"], watched) for place, watched in enumerate(plan.watches)]
     expiry = loaded_expiry(blobs["expiry"], plan.lifespans_us)
-    detection = [_loaded_detection(plan, unit, blobs.get(f"unit {n}")) for n, unit in enumerate(plan.units)]
+    views, failing = [one.view for one in classes], set(header["failing"])
+    detection: list[Detection] = []
+    for number, unit in enumerate(plan.units):
+        content = blobs.get(f"unit {number}")
+        if isinstance(unit, SelectUnit):
+            event_class = plan.classes[unit.place].event_class
+            rows = None if content is None else loaded_rows(content, event_class)
+            detection.append(restored(unit, event_class, rows, views, header["tick"], number in failing))
+        else:
+            assert content is not None
+            detection.append(_loaded_detection(plan, unit, content))
     traces = Traces(
         {seq: (place, slot) for place, slot, seqs in header["seqs"] for seq in seqs},
         {(place, slot): seqs for place, slot, seqs in header["seqs"]},
         {(place, slot): tuple(parts) for place, slot, parts in header["parts"]},
     )
     return EngineState(
-        classes, expiry, detection, traces, header["seq"], header["tick"], set(header["failing"]),
+        classes, expiry, detection, traces, header["seq"], header["tick"], failing,
     )  # fmt: skip
 
 
@@ -73,20 +83,17 @@ def _saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> byte
             assert isinstance(detection, CompositeState)
             return composite_saved.saved(detection, unit.detector, history_classes(plan, unit))
         case SelectUnit():
-            assert detection is None or isinstance(detection, Rows)
-            return None if detection is None else saved_rows(detection)
+            assert isinstance(detection, SelectState)
+            rows = detection.all_rows()
+            return None if rows is None else saved_rows(rows)
 
 
-def _loaded_detection(plan: EnginePlan, unit: Unit, content: bytes | None) -> Detection:
+def _loaded_detection(plan: EnginePlan, unit: MatchUnit | CompositeUnit, content: bytes) -> Detection:
     match unit:
         case MatchUnit():
-            assert content is not None
             return match_saved.loaded(content, unit.detector, history_classes(plan, unit))
         case CompositeUnit():
-            assert content is not None
             return composite_saved.loaded(content, unit.detector, history_classes(plan, unit))
-        case SelectUnit():
-            return None if content is None else loaded_rows(content, plan.classes[unit.place].event_class)
 
 
 def _fingerprint(plan: EnginePlan) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from augury.engine.parts import SelectState, select_state
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
-from augury.engine.rows import Rows
 from augury.event import EventClass
 from augury.kernels import composite, match
 from augury.kernels.bitemporal import ClassState, Expiry, class_state
@@ -45,8 +45,8 @@ class Traces:
             self.parts.pop(node, None)
 
 
-Detection = match.MatchState | composite.CompositeState | Rows | None
-"""What a unit remembers; of a SELECT the rows it gave, None before the first."""
+Detection = match.MatchState | composite.CompositeState | SelectState
+"""What a unit remembers."""
 
 
 @dataclass(slots=True)
@@ -82,11 +82,8 @@ def initial(plan: EnginePlan) -> EngineState:
 def _initial(plan: EnginePlan, unit: Unit) -> Detection:
     match unit:
         case MatchUnit():
-            return match_state(unit.detector, history_classes(plan, unit))
+            return match.initial_state(unit.detector, history_classes(plan, unit))
         case CompositeUnit():
             return composite.initial_state(unit.detector, history_classes(plan, unit))
         case SelectUnit():
-            return None
-
-
-match_state = match.initial_state
+            return select_state(unit, plan.classes[unit.place].event_class)

@@ -14,10 +14,10 @@ import numpy as np
 from augury import limits
 from augury.engine import detecting, selecting
 from augury.engine.detecting import Histories
+from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
 from augury.engine.reading import Read, next_by_clock, read_again, read_arrivals
-from augury.engine.rows import Rows
 from augury.engine.selecting import Views
 from augury.engine.state import EngineState
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
@@ -50,7 +50,6 @@ class _Tick:
     seen: dict[int, Sight] = field(default_factory=dict)
     versions: dict[int, ClassVersions] = field(default_factory=dict)
     views: Views = field(init=False)
-    changed: set[int] = field(default_factory=set)
     failed: list[Failure] = field(default_factory=list)
     warnings: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
@@ -84,7 +83,6 @@ class _Tick:
             list(versions.keys),
         )
         sight = self.seen[place] = take(state, read, self.tick, plan.chronon_us)
-        self.changed.add(place)
         self.views.changed(place)
         gone = sight.facts.withdrawn
         if read.withdrawn.any():
@@ -95,6 +93,7 @@ class _Tick:
         there = np.flatnonzero(~gone)
         slots = sight.slot[there]
         self.state.expiry.put(place, slots, sight.facts.new_occ[there])
+        self._news(place, slots, sight.slot[gone])
         return slots, sight.number[there] - first
 
     def _again(self, place: int, read: Versions) -> Integers:
@@ -141,13 +140,13 @@ class _Tick:
                     detecting.link_detected(self.plan, self.state, place, unit, versions, slots, rows)
 
     def select(self, number: int, unit: SelectUnit, histories: Histories) -> None:
-        before = self.state.detection[number]
-        due = before is None or unit.select.uses_now or number in self.state.failing
-        if not due and self.changed.isdisjoint(unit.reads):
+        remembered = self._remembered(number)
+        remembered.turned(unit, [one.view for one in self.state.classes], self.tick)
+        if not remembered.has_news() and number not in self.state.failing:
             return
         event_class = self.plan.classes[unit.place].event_class
         try:
-            now = selecting.select(self.plan, unit, self.views, self.ports.selects, self.tick)
+            now = selecting.select(self.plan, unit, remembered, self.views, self.ports.selects, self.tick)
         except SelectFailed as error:
             self.failed.append(Failure(event_class.name, str(error)))
             self.state.failing.add(number)
@@ -155,14 +154,26 @@ class _Tick:
         self.state.failing.discard(number)
         if now.uncounted:
             self.warnings[event_class.name] = now.uncounted
+        before = remembered.before()
         rows = selecting.no_rows(event_class) if before is None else before
-        assert isinstance(rows, Rows)
         versions = selecting.differences(self.plan, self.state, unit, rows, now, self.tick)
-        self.state.detection[number] = now.rows
+        remembered.put(now.rows)
         if versions is not None:
             self.take(unit.place, versions)
             histories.derived(unit.place, versions)
         selecting.link_selected(self.state, unit, now)
+
+    def _remembered(self, number: int) -> SelectState:
+        remembered = self.state.detection[number]
+        assert isinstance(remembered, SelectState)
+        return remembered
+
+    def _news(self, place: int, slots: Integers, gone: Integers) -> None:
+        """Tell the SELECTs that read a class what became of its events."""
+        for number in self.plan.selects_of(place):
+            unit = self.plan.units[number]
+            assert isinstance(unit, SelectUnit)
+            self._remembered(number).news(unit, place, self.state.classes[place].view, slots, gone, self.tick)
 
     # ---- decide --------------------------------------------------------------------------------
 
@@ -186,27 +197,29 @@ class _Tick:
         if self.state.expiry.next_due() > self.tick:
             return []
         purged = []
-        touched = set()
+        none = np.zeros(0, np.int64)
         for place, slots in enumerate(self.state.expiry.purge(self.tick)):
             if len(slots):
                 purged.append(self._leaving(place, slots))
                 purge(self.state.classes[place].view, slots)
                 self.state.traces.forget(place, slots.tolist())
                 self.views.changed(place)
-                touched.add(place)
-        failed = {failure.event_class for failure in self.failed}
+                self._news(place, none, slots)
         for number, unit in enumerate(self.plan.units):
-            if not isinstance(unit, SelectUnit) or touched.isdisjoint(unit.reads):
-                continue
-            if self.state.detection[number] is None or self.plan.classes[unit.place].event_class.name in failed:
-                continue
-            try:
-                self.state.detection[number] = selecting.rebased(
-                    self.plan, unit, self.views, self.ports.selects, self.tick
-                )
-            except SelectFailed:
-                continue  # it is reported when it fails at a tick that asks for it
+            if isinstance(unit, SelectUnit) and number not in self.state.failing:
+                self._rebase(number, unit)
         return purged
+
+    def _rebase(self, number: int, unit: SelectUnit) -> None:
+        """What a purge did to the rows of a SELECT is no news."""
+        remembered = self._remembered(number)
+        if not remembered.has_news() or remembered.before() is None:
+            return
+        try:
+            now = selecting.select(self.plan, unit, remembered, self.views, self.ports.selects, self.tick)
+        except SelectFailed:
+            return  # it is reported when it fails at a tick that asks for it
+        remembered.put(now.rows)
 
     def _leaving(self, place: int, slots: Integers) -> ClassVersions:
         """The current versions of events, in the order of their numbers."""
@@ -285,8 +298,8 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
         if isinstance(detection, CompositeState):
             due = detection.next_due()
             found.append(due if due == NEVER else -(-due // chronon_us) * chronon_us)
-        elif isinstance(unit, SelectUnit) and unit.select.uses_now:
-            found.append(state.tick + chronon_us)
+        elif isinstance(unit, SelectUnit) and isinstance(detection, SelectState):
+            found.append(detection.next_due(unit, state.tick))
     return max(min(found), state.tick + chronon_us)
 
 

@@ -1,7 +1,7 @@
-"""The slow oracle of bitemporal events: versions, ticks, conditions, SELECT classes and expiry, as docs/bitemporal.md.
+"""The slow oracle of bitemporal events: versions, ticks, conditions, complex classes and expiry, as docs/bitemporal.md.
 
-In: a checked program of subscribed and SELECT classes, its raw versions, and a callable per SELECT. Out: what every
-tick reads, publishes, does, rejects and purges. Everything is worked out anew at every tick; nothing is optimised.
+In: a checked program, its raw versions, and a callable per SELECT. Out: what every tick reads, publishes, does, rejects
+and purges. Everything is worked out anew at every tick; nothing is optimised.
 """
 
 from augury.kernels.reference.bitemporal.deciding import Action

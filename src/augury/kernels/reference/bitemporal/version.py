@@ -59,7 +59,8 @@ class Raw:
 class Version:
     """An accepted or derived version; withdrawn if `occ_time` is None. `constituents` are numbers of versions.
 
-    `seq` is None for what a SELECT derives.
+    `seq` is None for what a SELECT derives, a timer completes, or an event of a SELECT completes; of another complex
+    event it is that of the version at which it takes place.
     """
 
     event_class: str
