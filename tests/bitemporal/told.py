@@ -1,4 +1,4 @@
-"""What two runs did, in a form in which they can be compared: ticks that did nothing left out, as engines may skip them."""
+"""What two runs did, so that they can be compared: ticks that did nothing are left out, as engines may skip them."""
 
 from __future__ import annotations
 

@@ -303,6 +303,11 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
     return max(min(found), state.tick + chronon_us)
 
 
+def tick_at_most(time: int, chronon_us: int) -> int:
+    """The last tick that is not after a time."""
+    return time // chronon_us * chronon_us
+
+
 def _tick_after(time: int, chronon_us: int) -> int:
     return NEVER if time >= NEVER - 1 else int(tick_after(np.array([time]), chronon_us)[0])
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from augury.algebra.program import Cron, Every, Program
-from augury.event import ClassKind, EventClass
-from augury.history.coming import Came, read_rows
+from augury.event import EventClass
+from augury.history.coming import Came, came, received
 from augury.history.numbered import Placed, Some, in_order, versions_of
 from augury.history.raw import Raw, Rejected
 from augury.history.refusing import refused, told
@@ -43,18 +43,19 @@ class Accepted:
 
 def accept(program: Program, events: Iterable[Raw], *, until_us: int | None = None) -> Accepted:
     """Apply the rules of LANGUAGE section 1 to what came; versions with det_time ≥ `until_us` are not read."""
-    kinds = (ClassKind.SUBSCRIBED, ClassKind.CLOCK)
-    classes = tuple(p.event_class for p in program.classes if p.event_class.kind in kinds)
-    came = Came()
-    for raw in events:
-        read_rows(program, classes, raw, came, until_us)
+    return accepted(program, came(program, events, until_us=until_us), until_us=until_us)
+
+
+def accepted(program: Program, rows: Came, *, until_us: int | None = None) -> Accepted:
+    """The same, for rows that have been read."""
+    classes = received(program)
     # The clock comes before whatever is detected at the same time.
-    some = [*_posted(program, classes, came, until_us), *came.some]
+    some = [*_posted(program, classes, rows, until_us), *rows.some]
     judgements = [
         _judged(event_class, [one.parts[code] for one in some if code in one.parts], program.settings.chronon_us)
         for code, event_class in enumerate(classes)
     ]
-    return _numbered(classes, judgements, some, came)
+    return _numbered(classes, judgements, some, rows)
 
 
 def end_of(versions: Batch, chronon_us: int) -> int:
@@ -62,9 +63,9 @@ def end_of(versions: Batch, chronon_us: int) -> int:
     return (int(versions.det_time[-1]) // chronon_us + 1) * chronon_us if len(versions) else 0
 
 
-def _posted(program: Program, classes: Sequence[EventClass], came: Came, until_us: int | None) -> Iterator[Some]:
+def _posted(program: Program, classes: Sequence[EventClass], rows: Came, until_us: int | None) -> Iterator[Some]:
     """The events of clock classes: from the chronon of the first version up to the end of the last one's."""
-    times = [part.det_time for some in came.some for part in some.parts.values() if len(part)]
+    times = [part.det_time for some in rows.some for part in some.parts.values() if len(part)]
     if not times:
         return
     chronon_us = program.settings.chronon_us
@@ -171,12 +172,12 @@ def _numbered(
     columns = (found.code, found.row, seq, found.occ_time, found.det_time, found.kind)
     batch = Batch(tuple(classes), *columns, tables, tuple(None for _ in classes))
     assert not len(found.change) or found.change.max() <= max(CHANGE, WITHDRAWN)
-    absorbed = 0
+    absorbed, refusals = 0, [*came.refusals]
     for number, judgement in enumerate(judgements):
         if judgement.judged is not None:
-            came.refusals += _refused(classes[number], judgement, seq[found.code == number], came.positions(number))
+            refusals += _refused(classes[number], judgement, seq[found.code == number], came.positions(number))
             absorbed += int((judgement.judged.verdicts == ABSORBED).sum())
-    return Accepted(batch, told(came.refusals, came.place), absorbed, found.change)
+    return Accepted(batch, told(refusals, came.place), absorbed, found.change)
 
 
 def _table(event_class: EventClass, values: Sequence[pa.ChunkedArray]) -> pa.Table:

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from augury.algebra.program import Program
-from augury.event import ClassKind, EventClass
-from augury.history.coming import Came, read_rows
+from augury.event import EventClass
+from augury.history.coming import Came, came, received
 from augury.history.numbered import in_order
 from augury.history.raw import Raw
 from augury.history.typed import Part, Refusal
@@ -59,7 +59,7 @@ class ClassRows:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Rows by the index of their class among `received(program)`; what was refused by itself; how places are named."""
+    """Rows by the index of their class among `coming.received`; what was refused by itself; how places are named."""
 
     rows: Mapping[int, ClassRows] = field(default_factory=lambda: MappingProxyType({}))
     refusals: tuple[Refusal, ...] = ()
@@ -97,12 +97,6 @@ def _ends(rows: ClassRows, chronon_us: int) -> dict[int, int]:
     return dict(zip(ticks[last].tolist(), (last + 1).tolist(), strict=True))
 
 
-def received(program: Program) -> tuple[EventClass, ...]:
-    """The classes whose events come from outside or from the clock, as declared."""
-    kinds = (ClassKind.SUBSCRIBED, ClassKind.CLOCK)
-    return tuple(plan.event_class for plan in program.classes if plan.event_class.kind in kinds)
-
-
 def arrivals(
     program: Program,
     events: Iterable[Raw],
@@ -116,15 +110,17 @@ def arrivals(
     Live, `read_us` is the time of reading, and rows that claim a det_time before `not_before_us`, the last committed
     tick, get that.
     """
-    classes, came = received(program), Came()
-    for raw in events:
-        read_rows(program, classes, raw, came, until_us, read_us)
+    return arrived(program, came(program, events, until_us=until_us, read_us=read_us), not_before_us)
+
+
+def arrived(program: Program, rows: Came, not_before_us: int | None = None) -> Arrivals:
+    """What came, in order, as `arrivals` has it."""
     found: dict[int, ClassRows] = {}
-    for code, event_class in enumerate(classes):
-        parts = [some.parts[code] for some in came.some if code in some.parts]
+    for code, event_class in enumerate(received(program)):
+        parts = [some.parts[code] for some in rows.some if code in some.parts]
         if sum(map(len, parts)):
-            found[code] = _ordered(event_class, parts, came.positions(code), not_before_us)
-    return Arrivals(found, tuple(came.refusals), came.place)
+            found[code] = _ordered(event_class, parts, rows.positions(code), not_before_us)
+    return Arrivals(found, tuple(rows.refusals), rows.place)
 
 
 def _ordered(event_class: EventClass, parts: list[Part], position: Integers, not_before_us: int | None) -> ClassRows:

@@ -7,13 +7,13 @@ is not known here.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from augury.algebra.program import Program
-from augury.event import EventClass, key_of
+from augury.event import ClassKind, EventClass, key_of
 from augury.history.numbered import Some
 from augury.history.pieces import Codes, Piece, pieces, rows_where
 from augury.history.raw import Broken, Raw, RawRows, RawTable, shortened
@@ -21,9 +21,15 @@ from augury.history.typed import Refusal, Typing, sort_out, typed
 from augury.kernels.batch import Integers
 
 
+def received(program: Program) -> tuple[EventClass, ...]:
+    """The classes whose events come from outside or from the clock, as declared."""
+    kinds = (ClassKind.SUBSCRIBED, ClassKind.CLOCK)
+    return tuple(plan.event_class for plan in program.classes if plan.event_class.kind in kinds)
+
+
 @dataclass(slots=True)
 class Came:
-    """What has come: how many rows, of which sources, and those refused so far."""
+    """What has come: how many rows, of which sources, and those refused so far; classes as `received` has them."""
 
     count: int = 0
     starts: list[int] = field(default_factory=list)
@@ -37,23 +43,34 @@ class Came:
         name, numbers = self.sources[found]
         return f"{name}:{numbers[position - self.starts[found]]}"
 
+    def withdrawn(self) -> set[int]:
+        """The classes for which withdrawals came."""
+        return {code for some in self.some for code, part in some.parts.items() if part.withdrawal is not None}
+
     def positions(self, code: int) -> Integers:
         """Where the rows of a class came, in order."""
         return np.flatnonzero(np.concatenate([some.codes for some in self.some]) == code)
 
 
-def read_rows(
+def came(program: Program, events: Iterable[Raw], *, until_us: int | None = None, read_us: int | None = None) -> Came:
+    """What came from all sources; rows with det_time ≥ `until_us` are left out.
+
+    Live, `read_us` is the time of reading; in a replay it is None.
+    """
+    classes, found = received(program), Came()
+    for raw in events:
+        _read_rows(program, classes, raw, found, until_us, read_us)
+    return found
+
+
+def _read_rows(
     program: Program,
     classes: Sequence[EventClass],
     raw: Raw,
     came: Came,
     until_us: int | None,
-    read_us: int | None = None,
+    read_us: int | None,
 ) -> None:
-    """Add what came from one source; rows with det_time ≥ `until_us` are left out.
-
-    `read_us` is the time of reading, None in a replay.
-    """
     mappings = {key_of(source.event_class): source.columns for source in program.sources}
     came.starts.append(came.count)
     if isinstance(raw, RawTable) and raw.numbers is None:

@@ -21,7 +21,9 @@ from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import SelectPlan
 from augury.diagnostics import Diagnostic, Findings, Mark
 from augury.event import ClassKind, key_of
-from augury.history.accept import accept, end_of
+from augury.history.accept import accepted as accepted_versions
+from augury.history.accept import end_of
+from augury.history.coming import Came, came
 from augury.history.merge import merge
 from augury.history.raw import Raw, Rejected
 from augury.history.schedule import TooManyDue
@@ -106,8 +108,13 @@ def detect(program: Program, events: Iterable[Raw], kernel: Kernel, *, until_us:
     """Run a whole program over events; versions with det_time ≥ `until_us` are not read."""
     if refused := cannot_run(program):
         raise CannotRun(refused)
+    return detect_in(program, came(program, events, until_us=until_us), kernel, until_us=until_us)
+
+
+def detect_in(program: Program, rows: Came, kernel: Kernel, *, until_us: int | None = None) -> Detected:
+    """The same, for rows that have been read, and a program that can be run."""
     try:
-        accepted = accept(program, events, until_us=until_us)
+        accepted = accepted_versions(program, rows, until_us=until_us)
     except TooManyDue as error:
         clock = next(p.event_class for p in program.classes if f"`{p.event_class.name}`" in str(error))
         helps = ("look for a det_time far from all others, or let the class tick less often",)

@@ -2,9 +2,6 @@
 
 In: the versions and the occurrences of each complex class, in order of declaration. Out: JSON texts, one an event, in
 order of tick, class, `seq`, key and constituents; made piece by piece, so that any number of them fits the memory.
-
-An event with the key of an earlier one changes it, unless that one was purged: read before the tick of the new one, and
-expired before it by its own lifespan and those of its constituents. Of constituents only subscribed versions are known.
 """
 
 from __future__ import annotations
@@ -20,66 +17,27 @@ import pyarrow.compute as pc
 
 from augury import types as t
 from augury.clock import moment_of
+from augury.engine.changes import changes, chronons_of
 from augury.engine.ticked import Action, ClassVersions, Ticked
 from augury.history.raw import json_literal, whole_json
-from augury.history.versions import WITHDRAWN, key_codes
-from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences
+from augury.history.versions import WITHDRAWN
+from augury.kernels.batch import NO_SEQ, Batch, Occurrences
 from augury.kernels.columns.column import Mask
 
 _LINES_AT_ONCE: Final = 1 << 14
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 """What JSON does not take as it is."""
 
-_FOR_EVER: Final = np.iinfo(np.int64).max
-
 
 def lines(versions: Batch, occurrences: Sequence[Occurrences], chronon_us: int) -> Iterator[str]:
     """The lines of all classes, each without its line break."""
-    ticks = [_ticks(found, chronon_us) for found in occurrences]
+    ticks = [chronons_of(found, chronon_us) for found in occurrences]
     code = np.repeat(np.arange(len(occurrences)), [len(found) for found in occurrences])
     # Stable, and each class is in order by itself.
     order = np.argsort(np.concatenate([np.empty(0, np.int64), *ticks]), kind="stable")
     sources = [_lines_of(found, changes(versions, found, chronon_us)) for found in occurrences]
     for which in code[order].tolist():
         yield next(sources[which])
-
-
-def _ticks(found: Occurrences, chronon_us: int) -> Integers:
-    """The chronon at whose end each is published; what is due at the very end of one is published there."""
-    ticks: Integers = (found.det_time - (found.seq == NO_SEQ)) // chronon_us
-    return ticks
-
-
-def changes(versions: Batch, found: Occurrences, chronon_us: int) -> Mask:
-    """Which events change one that is there, where the others announce one."""
-    changed = np.zeros(len(found), np.bool_)
-    if not found.event_class.key or not len(found):
-        return changed
-    key, _ = key_codes(found.event_class, found.values.columns)
-    by_key = np.argsort(key, kind="stable")
-    old, new = by_key[:-1], by_key[1:]
-    tick = _ticks(found, chronon_us)[new] * chronon_us
-    purged = (_expiries(versions, found)[old] < tick) & (found.det_time[old] < tick)
-    changed[new] = (key[old] == key[new]) & ~purged
-    return changed
-
-
-def _expiries(versions: Batch, found: Occurrences) -> Integers:
-    """When each event expires: not before its constituents."""
-    own = found.event_class.lifespan_us
-    if own is None:
-        return np.full(len(found), _FOR_EVER)
-    lifespans = np.array([c.lifespan_us or 0 for c in versions.classes])
-    for_ever = np.array([c.lifespan_us is None for c in versions.classes])
-    of_version = np.where(for_ever[versions.code], _FOR_EVER, versions.occ_time + lifespans[versions.code])
-    lists = _one_array(found.constituents)
-    counts = np.diff(lists.offsets.to_numpy(zero_copy_only=False))
-    flat = lists.flatten().to_numpy(zero_copy_only=False)
-    # `seq` counts the versions from 1, so that it is a place in their columns.
-    each = of_version[flat - 1]
-    expiries: Integers = found.occ_time + own
-    np.maximum.at(expiries, np.repeat(np.arange(len(found)), counts), each)
-    return expiries
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -22,20 +21,22 @@ from augury.algebra.program import Program
 from augury.clock import NoSuchTime
 from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
+from augury.engine.once import goes_in_one_step
 from augury.engine.ports import Store
+from augury.engine.tick import tick_at_most
+from augury.history.arrivals import arrived
+from augury.history.coming import came, received
 from augury.history.raw import Rejected
 from augury.history.values import fit
-from augury.local.engine import Detected, cannot_run, detect, not_carried_out, triggers_not_run
+from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out, triggers_not_run
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.output import lines
 from augury.local.sources import read_events
-from augury.local.ticking import TickReplay, refuse, waits_for_ticks
+from augury.local.ticking import TickReplay, refuse
 from augury.types import TIMESTAMP
 
 _REJECTED_SHOWN_MAX: Final = 20
 _LINES_AT_ONCE: Final = 1000
-
-Engine = Callable[[Program, str, int | None], Detected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +96,18 @@ def replay(
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
     else the whole history at once, which is the same and faster.
     """
-    until_us = None if until is None else _moment(until)
+    until_us = None if until is None else tick_at_most(_moment(until), program.settings.chronon_us)
     with _failing(events):
-        if engine == "local" and (store is not None or waits_for_ticks(program)):
+        if engine == "local":
             refuse(program)
-            ticking = TickReplay(program, read_events(events), until_us, _store(program, store))
-            return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
-        run: Engine = _local if engine == "local" else partial(_elsewhere, engine)
-        detected = run(program, events, until_us)
+            rows = came(program, read_events(events), until_us=until_us)
+            names = [received(program)[code].name for code in rows.withdrawn()]
+            if store is not None or not goes_in_one_step(program, names):
+                ticking = TickReplay(program, arrived(program, rows), until_us, _store(program, store))
+                return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
+            detected = detect_in(program, rows, match_kernel, until_us=until_us)
+        else:
+            detected = _elsewhere(engine, program, events, until_us)
     if rejected_to is not None:
         _write_rejected(detected.rejected, rejected_to)
     return Replayed(program, detected, not_carried_out(program))
@@ -180,10 +185,6 @@ def _no_engine(name: str, error: ImportError) -> Failed:
     helps = (getattr(error, "help", "install pyspark"), "run with --engine local, which needs nothing else")
     message = f"the engine `{name}` cannot be loaded: {why(error)}"
     return Failed((Diagnostic("E520", message, Mark(NOWHERE), helps=helps),), 3, f"--engine {name}")
-
-
-def _local(program: Program, path: str, until_us: int | None) -> Detected:
-    return detect(program, read_events(path), match_kernel, until_us=until_us)
 
 
 def _elsewhere(name: str, program: Program, path: str, until_us: int | None) -> Detected:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -24,8 +24,8 @@ from augury.engine.state import initial
 from augury.engine.tick import Ports, ticks
 from augury.engine.ticked import Ticked
 from augury.event import EventClass, key_of
-from augury.history.arrivals import arrivals
-from augury.history.raw import Raw, Rejected
+from augury.history.arrivals import Arrivals
+from augury.history.raw import Rejected
 from augury.history.refusing import told
 from augury.history.schedule import TooManyDue
 from augury.kernels.composite.sharing import FLAT_ROWS_MIN
@@ -38,17 +38,12 @@ _LINES_AT_ONCE: Final = 1000
 FAILURES_SHOWN_MAX: Final = 5
 
 
-def waits_for_ticks(program: Program) -> bool:
-    """Whether something of a program is done at ticks: a SELECT, or a condition. The rest goes version by version."""
-    return any(isinstance(plan.derivation, SelectPlan) or plan.statements for plan in program.classes)
-
-
 @dataclass(slots=True)
 class TickReplay:
     """A replay at work; `texts` runs it, and afterwards the rest tells about it."""
 
     program: Program
-    events: Iterable[Raw]
+    came: Arrivals
     until_us: int | None
     store: Store | None = None
     counts: Counter[str] = field(default_factory=Counter)
@@ -70,8 +65,7 @@ class TickReplay:
             yield from tick_lines(ticked)
 
     def _ticks(self) -> Iterator[Ticked]:
-        refuse(self.program)
-        came = arrivals(self.program, self.events, until_us=self.until_us)
+        came = self.came
         plan = engine_plan(self.program, flat=len(came) >= FLAT_ROWS_MIN)
         ids = KnownIds()
         ports = Ports(duck_selects(self.program), self.store or ids, time.perf_counter)
