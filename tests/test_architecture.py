@@ -78,6 +78,41 @@ CLOCK_READINGS = {(noun, verb) for noun in ("datetime", "date") for verb in ("no
 LINES_AT_MOST = 500
 EMPTY_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 
+# Folders that implement `engine.ports`. Rules about time stand in engine/ and below it, once for all engines.
+PORT_FOLDERS = {"local", "spark"}
+TIMES = {
+    *("occ_time", "det_time", "occTime", "detTime", "source_time", "expiry", "expiries", "lifespan", "lifespan_us"),
+    *("tick", "tick_us", "last_tick", "next_tick", "next_due", "due", "chronon", "chronon_us", "retain_us"),
+    *("now", "now_us", "until", "until_us", "moment", "watermark", "known_at", "known_at_us", "as_of", "as_of_us"),
+}
+COMPARING_CALLS = {
+    *("min", "max", "minimum", "maximum", "min_max", "argmin", "argmax", "least", "greatest", "searchsorted"),
+    *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "between"),
+}
+PRIMITIVES = {
+    *("ANNOUNCEMENT", "CHANGE", "CANCELLATION", "RETROACTIVECHANGE", "POSTPONE", "REVOCATION"),
+    *("FUTURE", "ONTIME", "LATE", "FIRED"),
+}
+PRIMITIVE_HOMES = ("augury.algebra.scalar.Timing", "augury.kernels.bitemporal.primitives")
+
+# Where they compare times all the same, by function, and why that is no rule about events.
+TIMES_COMPARED = {
+    "local/running.py: LocalEngine.ticks_to": "a clock that went back is reported; the tick itself never sees it",
+    "local/running.py: LocalEngine._kept_at_last": "whether the tick in the store is this one: a name, not an order",
+    "local/posts.py: Posts._row": "a mark that stands for no time at all",
+    "local/store/memory.py: MemoryStore.commit": "ticks are committed once and in order",
+    "local/store/memory.py: MemoryStore.read_after": "the part of the log that recovery asks for",
+    "local/store/memory.py: MemoryStore.history": "SET HISTORY RETAIN, where the history is kept",
+    "local/store/reading.py: SqlReader.history": "SET HISTORY RETAIN, where the history is kept",
+    "local/store/reading.py: SqlReader.snapshots": "a snapshot is found by its tick",
+    "local/store/reading.py: SqlReader.read_after": "the part of the log that recovery asks for",
+    "local/store/reading.py: last_tick": "the end of the log",
+    "local/store/reading.py: first_after": "a place in the log",
+    "local/store/sql.py: SqlStore._refuse_committed": "ticks are committed once and in order",
+    "local/store/sql.py: SqlStore._forget": "SET HISTORY RETAIN, where the history is kept",
+    "local/store/sql.py: _keep": "a snapshot is found by its tick",
+}
+
 # `augury check` answers within a second, so it leaves these for the commands that run something.
 SLOW_TO_IMPORT = {"numba", "duckdb", "pyarrow", "numpy", "pyspark", "sqlalchemy"}
 
@@ -210,6 +245,101 @@ def _public_things(
             yield node.lineno, node.name, node
 
 
+def rules_about_time(modules: list[Module]) -> list[str]:
+    """Comparisons of times, and timing primitives, in folders that implement ports; the exceptions left out."""
+    compared = [
+        f"{module.path}:{node.lineno}: {function} compares times: {ast.unparse(node)}"
+        for module, function, node in _time_comparisons(modules)
+        if f"{module.path}: {function}" not in TIMES_COMPARED
+    ]
+    own = [module for module in modules if module.unit in PORT_FOLDERS]
+    named = [
+        f"{module.path}:{line}: {name} is about timing primitives"
+        for module in own
+        for line, name in imports_of(module)
+        if name.startswith(PRIMITIVE_HOMES)
+    ]
+    named += [
+        f"{module.path}:{node.lineno}: {node.value} is a timing primitive"
+        for module in own
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.upper() in PRIMITIVES
+        if node.value.isupper()
+    ]
+    return compared + named
+
+
+def _time_comparisons(modules: list[Module]) -> Iterator[tuple[Module, str, ast.expr]]:
+    for module in modules:
+        if module.unit in PORT_FOLDERS:
+            for function, node in _with_functions(module.tree, "the module"):
+                if isinstance(node, ast.expr) and any(map(_is_time, _compared(node))):
+                    yield module, function, node
+
+
+def _with_functions(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
+    """Every node below, with the outermost function or method around it."""
+    for child in ast.iter_child_nodes(node):
+        name = function
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            outer = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            name = function if outer else child.name if function == "the module" else f"{function}.{child.name}"
+        yield name, child
+        yield from _with_functions(child, name)
+
+
+def _compared(node: ast.expr) -> list[ast.expr]:
+    """The operands of a comparison, or of a call that compares; `is` and `in` ask for no order."""
+    match node:
+        case ast.Compare() if any(not isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
+            return [node.left, *node.comparators]
+        case ast.Call(func=function) if COMPARING_CALLS & set(_chain(function)):
+            receiver = [function.value] if isinstance(function, ast.Attribute) else []
+            return [*receiver, *node.args, *(k.value for k in node.keywords if k.arg != "key")]
+        case _:
+            return []
+
+
+def _chain(function: ast.expr) -> list[str]:
+    match function:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Attribute(value=value, attr=name):
+            return [*_chain(value), name]
+        case _:
+            return []
+
+
+def _is_time(operand: ast.expr) -> bool:
+    """Whether an operand is a time or made of one: by its name, or the name of the column it comes from."""
+    match operand:
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name.lstrip("_") in TIMES:
+            return True
+        case ast.Attribute(value=inner):
+            return _is_time(inner)
+        case ast.Subscript(value=inner, slice=ast.Constant(value=name)):
+            return name in TIMES or _is_time(inner)
+        case ast.Subscript(value=inner):
+            return _is_time(inner)
+        case ast.Call(func=ast.Name(id="len" | "show_time" | "str" | "repr" | "checksum_of")):
+            return False
+        case ast.Call(func=function, args=arguments):
+            named = any(isinstance(a, ast.Constant) and a.value in TIMES for a in arguments)
+            return named or bool(TIMES & set(_chain(function))) or any(map(_is_time, [function, *arguments]))
+        case ast.BinOp(left=left, right=right):
+            return _is_time(left) or _is_time(right)
+        case ast.UnaryOp(operand=inner) | ast.Starred(value=inner):
+            return _is_time(inner)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.BoolOp(values=parts):
+            return any(map(_is_time, parts))
+        case ast.GeneratorExp(elt=inner) | ast.ListComp(elt=inner):
+            return _is_time(inner)
+        case ast.IfExp(body=one, orelse=other):
+            return _is_time(one) or _is_time(other)
+        case _:
+            return False
+
+
 RULES = [
     without_row,
     against_direction,
@@ -218,6 +348,7 @@ RULES = [
     too_long,
     empty_names,
     without_docstring,
+    rules_about_time,
 ]
 
 
@@ -270,6 +401,22 @@ def test_the_source_keeps(rule):
         (without_docstring, "clock.py", "'''Doc.'''\ndef tick(): ..."),
         (without_docstring, "clock.py", "'''Doc.'''\nasync def tick(): ..."),
         (without_docstring, "clock.py", "'''Doc.'''\nclass Tick: ..."),
+        (rules_about_time, "local/live.py", "late = version.occ_time < tick"),
+        (rules_about_time, "local/live.py", "late = version.occ_time + lifespan_us < other"),
+        (rules_about_time, "local/live.py", "def decide(new, t):\n    return t <= new.occ_time < t + c"),
+        (rules_about_time, "local/live.py", "if now == other: pass"),
+        (rules_about_time, "local/select.py", "gone = expiries[old] < x"),
+        (rules_about_time, "local/select.py", "late = table['occ_time'].cast(pa.int64()) < x"),
+        (rules_about_time, "local/select.py", "last = max(one.det_time for one in versions)"),
+        (rules_about_time, "local/select.py", "np.maximum.at(expiries, rows, each)"),
+        (rules_about_time, "local/select.py", "rows.filter(pc.less(x, until_us))"),
+        (rules_about_time, "local/store/rows.py", "old = tables.column('det_time') < before"),
+        (rules_about_time, "spark/stream.py", "rows.where(f.col('occ_time') < f.lit(x))"),
+        (rules_about_time, "spark/stream.py", "rows.where(f.col('occ_time').between(x, y))"),
+        (rules_about_time, "spark/stream.py", "from augury.algebra.scalar import TimingPrimitive"),
+        (rules_about_time, "spark/stream.py", "from augury.kernels.bitemporal.primitives import holds"),
+        (rules_about_time, "spark/stream.py", "import augury.kernels.bitemporal.primitives"),
+        (rules_about_time, "spark/stream.py", "if primitive is x['ONTIME']: pass"),
     ],
 )
 def test_a_rule_complains(rule, path, text):
@@ -288,11 +435,23 @@ def test_a_rule_complains(rule, path, text):
         ("clock.py", "from datetime import datetime\ndef _at(us): return datetime.fromtimestamp(us, UTC)"),
         ("cli.py", "import time, typer\nfrom augury import __version__, api\nprint(open(__file__).read())"),
         ("spark/stream.py", "from pyspark.sql import DataFrame\nfrom augury.engine.tick import tick"),
+        ("engine/tick.py", "late = version.occ_time < tick"),
+        ("local/running.py", "if tick is None or name == 'det_time' or len(det_time) > 1: pass"),
+        (
+            "local/store/tables.py",
+            "from augury.history.versions import ANNOUNCE, CHANGE\nx = words[CHANGE] == 'change'",
+        ),
     ],
 )
 def test_the_rules_let_pass(path, text):
     module = Module(PurePosixPath(path), f'"""Doc."""\n{text}\n')
     assert [complaint for rule in RULES for complaint in rule([module])] == []
+
+
+def test_every_exception_for_times_is_needed():
+    found = {f"{module.path}: {function}" for module, function, _ in _time_comparisons(modules_below(SOURCE))}
+    assert sorted(TIMES_COMPARED.keys() - found) == []
+    assert all(TIMES_COMPARED.values())
 
 
 def reached_from(unit: str) -> set[str]:
@@ -336,6 +495,11 @@ def slow_modules_loaded_by(statements: str) -> set[str]:
 
 def test_a_slow_import_is_noticed():
     assert slow_modules_loaded_by("import numpy") == {"numpy"}
+
+
+def test_the_library_imports_nothing_slow_before_it_is_asked_for_an_engine():
+    assert slow_modules_loaded_by("import augury") == set()
+    assert "pyarrow" in slow_modules_loaded_by("import augury\naugury.LocalEngine")
 
 
 def test_check_imports_nothing_slow(tmp_path):

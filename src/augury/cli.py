@@ -223,7 +223,7 @@ def run_command(
     ],
     engine: Annotated[Engine, typer.Option("--engine", help="What runs the program.")] = Engine.LOCAL,
     output: Annotated[Lines, typer.Option("--output", help="One JSON object a line.")] = Lines.NDJSON,
-    until: Annotated[str | None, typer.Option("--until", help="Read no version known at this time or later.")] = None,
+    until: Annotated[str | None, typer.Option("--until", help="Stop after the last tick that is not later.")] = None,
     rejected: Annotated[
         Path | None, typer.Option("--rejected", help="Write the rejected events to a file, as JSON Lines.")
     ] = None,

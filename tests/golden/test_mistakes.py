@@ -175,8 +175,8 @@ def write(folder: Path) -> dict[str, list[str]]:
         file.truncate(limits.PROGRAM_CHARACTERS_MAX * 4 + 1)
     burst = "CREATE COMPLEX EVENT CLASS C () ID () AS MATCH <300> Login;\n"
     (folder / "burst.bicepl").write_text((folder / "good.bicepl").read_text("utf-8") + burst, "utf-8")
-    select = "CREATE COMPLEX EVENT CLASS C (card TEXT) ID (card) AS SELECT card FROM Login OCCURRING AT occTime;\n"
-    (folder / "select.bicepl").write_text(GOOD + select, "utf-8")
+    ordered = "CREATE COMPLEX EVENT CLASS C (card TEXT) ID (card) AS MATCH Login(card) ORDER BY OCCURRENCE;\n"
+    (folder / "ordered.bicepl").write_text(GOOD + ordered, "utf-8")
     seconds = "CREATE CLOCK EVENT CLASS Second EVERY 1s;\n"
     (folder / "seconds.bicepl").write_text(GOOD + seconds, "utf-8")
     stray = [f'{{"event": "Login", "card": "{year}", "det_time": "{year}-01-01"}}\n' for year in (2026, 1926)]
@@ -186,7 +186,7 @@ def write(folder: Path) -> dict[str, list[str]]:
     (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     (folder / "broken.parquet").write_bytes(b"not a table")
     return {
-        "E313 a class that cannot be run yet": ["run", "select.bicepl", "--events", "empty.jsonl"],
+        "E313 a class that cannot be run yet": ["run", "ordered.bicepl", "--events", "empty.jsonl"],
         "E402 a file too long": ["check", "large.bicepl"],
         "E405 a stray date in the data": ["run", "seconds.bicepl", "--events", "stray.jsonl"],
         "E500 no such file": ["check", "no/such/file.bicepl"],
@@ -201,6 +201,7 @@ def write(folder: Path) -> dict[str, list[str]]:
         "E511 a row that cannot be read": ["infer", "partly.jsonl"],
         "E512 no data format": ["infer", "picture.csv"],
         "E520 an engine that is not there": ["run", "good.bicepl", "--events", "empty.jsonl", "--engine", "spark"],
+        "E530 no place for a store": ["run", "good.bicepl", "--events", "empty.jsonl", "--store", "no/such/folder/s.db"],
     }
 
 

@@ -24,12 +24,13 @@ from augury import types as t
 from augury.algebra.program import ClassPlan, Program
 from augury.api import compile
 from augury.cli import app
+from augury.engine.changes import changes
 from augury.history.raw import Raw
 from augury.kernels.batch import Batch, Occurrences
 from augury.kernels.match.shared import Shared
 from augury.local.engine import Detected, detect, not_carried_out
 from augury.local.kernel import CannotRun, match_kernel
-from augury.local.output import changes, json_column, lines
+from augury.local.output import json_column, lines
 from augury.local.sources import tables_of
 from tests.match.oracle import reference_kernel
 
@@ -367,7 +368,7 @@ def test_run_reads_standard_input(file: File) -> None:
 def test_run_ends_before_a_time(file: File) -> None:
     program, events = file(CLASSES + COMPLETE, "p.bicepl"), file(EVENTS, "e.jsonl")
     assert run(program, "--events", events, "--until", "2026-01-01T09:00:04.5Z").stdout == ""
-    assert run(program, "--events", events, "--until", "2026-01-01T09:00:04.500001Z").stdout == LINE
+    assert run(program, "--events", events, "--until", "2026-01-01T09:00:04.999999Z").stdout == ""
     assert run(program, "--events", events, "--until", "1767258005").stdout == LINE
     wrong = run(program, "--events", events, "--until", "noon")
     assert wrong.exit_code == 2
@@ -410,11 +411,12 @@ def test_run_refuses_what_it_cannot_do(file: File, tmp_path: Path) -> None:
         assert code in done.stderr
 
 
-def test_run_warns_of_actions_and_goes_on(file: File) -> None:
+def test_run_prints_actions(file: File) -> None:
     program = file(CLASSES + COMPLETE.replace("asked;", "asked ON ANNOUNCEMENT DO tell(new.I);"), "p.bicepl")
     done = run(program, "--events", file(EVENTS, "e.jsonl"))
-    assert (done.exit_code, done.stdout) == (0, LINE)
-    assert "warning[W391]" in done.stderr
+    action = '{"action": "tell", "args": [121], "event": "Complete", "key": {"I": 121}, "tick": "2026-01-01T09:00:05Z"}'
+    assert (done.exit_code, done.stdout) == (0, f"{LINE}{action}\n")
+    assert "1 action" in done.stderr
 
 
 def test_run_ends_quietly_when_nobody_reads_on(file: File) -> None:

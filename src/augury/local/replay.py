@@ -168,7 +168,7 @@ class ReplayedByTicks:
             _count(counts["read"], "version"),
             f"{_count(counts['absorbed'], 'duplicate')} absorbed",
             f"{_count(len(found.rejected), 'event')} rejected",
-            _count(counts["actions"], "action"),
+            *([_count(counts["actions"], "action")] if any(p.statements for p in found.program.classes) else []),
         ]
         told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in found.warnings.items()]
         told += [

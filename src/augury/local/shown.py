@@ -19,6 +19,9 @@ from augury.local.output import json_column
 ROWS_DRAWN_MAX: Final = 1000
 """Rows of a table that is drawn: nobody reads more, and each takes a while."""
 
+_OFTEN_EMPTY: Final = ("constituents", "event_id", "source_time")
+"""Columns that are not drawn where they hold nothing: a terminal is narrow."""
+
 _ROWS_AT_ONCE: Final = 10_000
 _UNLIMITED: Final = 100_000
 
@@ -31,8 +34,10 @@ def drawn(table: pa.Table, width: int | None) -> str:
     from rich.text import Text
 
     drawing = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    first = table.slice(0, ROWS_DRAWN_MAX)
-    for name, kind in zip(table.column_names, table.schema.types, strict=True):
+    there = [name for name in _OFTEN_EMPTY if name in table.column_names]
+    empty = [name for name in there if table[name].null_count == table.num_rows]
+    first = table.drop_columns(empty).slice(0, ROWS_DRAWN_MAX)
+    for name, kind in zip(first.column_names, first.schema.types, strict=True):
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         drawing.add_column(Text(printable(name)), justify="right" if is_number else "left", overflow="fold")
     for row in zip(*(_cells(column) for column in first.columns), strict=True):
@@ -91,7 +96,10 @@ def _cells(column: pa.ChunkedArray) -> list[str]:
     """Values as they are drawn; NULL is nothing."""
     if pa.types.is_string(column.type):
         return ["" if value is None else printable(value) for value in column.to_pylist()]
-    return ["" if text == "null" else text.strip('"') for text in _json(column).to_pylist()]
+    texts = ["" if text == "null" else text.strip('"') for text in _json(column).to_pylist()]
+    if not pa.types.is_decimal(column.type) or not column.type.scale:
+        return texts
+    return [text.rstrip("0").rstrip(".") for text in texts]
 
 
 def _json(column: pa.ChunkedArray) -> pa.Array:

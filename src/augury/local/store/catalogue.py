@@ -73,9 +73,13 @@ def _type(text: str) -> Type:
     return found
 
 
-def tables_of(known: Iterable[Stored]) -> dict[str, s.ClassTables]:
-    """The tables of classes, by the names that classes are matched by."""
-    return {key_of(one.event_class.name): s.class_tables(one.event_class, one.names) for one in known}
+def tables_of(known: Iterable[Stored], program: Program | None = None) -> dict[str, s.ClassTables]:
+    """The tables of classes, by the names that classes are matched by; those of a program first, in its order."""
+    declared = {key_of(plan.event_class.name): plan.event_class for plan in (program.classes if program else ())}
+    stored = {key_of(one.event_class.name): one for one in known}
+    order = [*declared, *(name for name in stored if name not in declared)]
+    found = ((name, stored[name]) for name in order)
+    return {name: s.class_tables(one.event_class, one.names, declared.get(name)) for name, one in found}
 
 
 def mismatches(known: Iterable[EventClass], program: Program) -> tuple[str, ...]:
@@ -111,7 +115,7 @@ def fit(connection: sa.Connection, program: Program) -> dict[str, s.ClassTables]
     old = {key_of(one.event_class.name): one for one in known}
     new = [plan.event_class for plan in program.classes if key_of(plan.event_class.name) not in old]
     added = [Stored(c, n) for c, n in zip(new, class_names(new, (one.names for one in known)), strict=True)]
-    tables = tables_of([*known, *added])
+    tables = tables_of([*known, *added], program)
     for one in added:
         _create(connection, tables[key_of(one.event_class.name)])
     _describe(connection, program, known, added)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -21,6 +21,10 @@ from augury.local.store.database import Database, failing
 from augury.local.store.errors import NoStore, NoSuchClass
 
 SNAPSHOT_FORMAT: Final = 1
+
+FIRST_US: Final = -62_135_596_800_000_000
+"""The beginning of the year 1: no time lies before it."""
+
 _IDS_AT_ONCE: Final = 500
 _ROWS_AT_ONCE: Final = 50_000
 
@@ -61,13 +65,15 @@ class SqlReader:
         tables = self._tables_of(event_class)
         with failing(self.database.place), self.database.readers().begin() as connection:
             forgotten = _forgotten_before(connection)
-            kept: sa.ColumnElement[bool] = sa.true()
-            if forgotten is not None:
-                now = tables.current()
-                current = tables.column("number").in_(sa.select(now.c[tables.column("number").name]))
-                kept = sa.or_(tables.column("det_time") >= sa.literal(forgotten, s.Moment), current)
-            parts = list(self._in_parts(connection, tables, kept))
-        return pa.concat_tables(parts) if parts else history_schema(tables.event_class).empty_table()
+            if forgotten is None:
+                parts = list(self._in_parts(connection, tables, sa.true()))
+            else:
+                moment = sa.literal(forgotten, s.Moment)
+                parts = list(self._in_parts(connection, tables, tables.column("det_time") >= moment))
+                current = s.current_versions(tables).where(tables.column("det_time") < moment)
+                parts.append(self.database.select(connection, current, history_schema(tables.event_class)))
+        table = pa.concat_tables([history_schema(tables.event_class).empty_table(), *parts])
+        return table if forgotten is None else table.sort_by(table.column_names[0])
 
     def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
         """Those of the ids that a version of this class has."""
@@ -110,7 +116,7 @@ class SqlReader:
             wanted = sa.select(s.ticks.c.tick).order_by(s.ticks.c.tick)
             later = wanted if tick is None else wanted.where(s.ticks.c.tick > tick)
             ticks = connection.execute(later).scalars().all()
-            read = [one for one in self._tables.values() if one.event_class.kind is not ClassKind.COMPLEX]
+            read = [one for one in self._declared() if one.event_class.kind is not ClassKind.COMPLEX]
             sources = [self._versions_after(connection, one, tick) for one in read]
             heads = [next(source, None) for source in sources]
             for at in ticks:
@@ -154,6 +160,10 @@ class SqlReader:
             if part.num_rows < _ROWS_AT_ONCE:
                 return
 
+    def _declared(self) -> Iterable[s.ClassTables]:
+        """The classes that take part."""
+        return self._tables.values()
+
     def _tables_of(self, event_class: EventClass) -> s.ClassTables:
         tables = self._tables.get(key_of(event_class.name))
         if tables is None:
@@ -196,7 +206,7 @@ def _forgotten_before(connection: sa.Connection) -> int | None:
     """Versions detected before are no longer part of a history, the current ones apart; None where all are."""
     retain = connection.execute(sa.select(s.settings.c.value).where(s.settings.c.name == "retain_us")).scalar()
     last = last_tick(connection) if retain is not None else None
-    return None if retain is None or last is None else last - int(retain)
+    return None if retain is None or last is None else max(last - int(retain), FIRST_US)
 
 
 def checksum_of(tick: int, content: bytes) -> str:

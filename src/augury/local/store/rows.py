@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from augury.engine.ticked import Action, Ticked
+from augury.event import key_of
 from augury.history.raw import whole_json
 from augury.local.store.tables import COUNTS, PHASES
 
 
 def tick_row(ticked: Ticked) -> dict[str, Any]:
     """The tick in the log."""
-    counts, seconds = ticked.counts(), {phase.value: taken for phase, taken in ticked.seconds.items()}
+    counts, seconds = ticked.counts(), {phase.value: round(taken, 6) for phase, taken in ticked.seconds.items()}
     return {
         "tick": ticked.tick,
         "last_seq": ticked.last_seq,
@@ -49,10 +51,10 @@ def rejected_rows(ticked: Ticked) -> list[dict[str, Any]]:
     ]
 
 
-def purged_rows(ticked: Ticked) -> list[dict[str, Any]]:
-    """Which versions were current when their events left."""
+def purged_rows(ticked: Ticked, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Which versions were current when their events left; classes as the store calls them."""
     return [
-        {"class": versions.event_class.name, "number": number, "tick": ticked.tick}
+        {"class": names[key_of(versions.event_class.name)], "number": number, "tick": ticked.tick}
         for versions in ticked.purged
         for number in versions.number.tolist()
     ]

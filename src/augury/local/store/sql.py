@@ -23,6 +23,7 @@ from augury.local.store.columns import history_of
 from augury.local.store.database import Database, database, failing
 from augury.local.store.errors import AlreadyCommitted, StoreMismatch
 from augury.local.store.reading import (
+    FIRST_US,
     SNAPSHOT_FORMAT,
     SqlReader,
     checksum_of,
@@ -113,7 +114,7 @@ class SqlStore(SqlReader):
         with self._writing, failing(self.database.place), self.writer.begin() as connection:
             self._refuse_committed(connection, ticks)
             self._add_versions(connection, ticks)
-            for table, rows in _log_rows(ticks):
+            for table, rows in self._log_rows(ticks):
                 if rows:
                     connection.execute(table.insert(), rows)
             if taken:
@@ -143,23 +144,36 @@ class SqlStore(SqlReader):
                 tables = self._tables[name]
                 self.database.insert(connection, tables.archive, history_of(tables.event_class, parts))
 
+    def _log_rows(self, ticks: Sequence[Ticked]) -> list[tuple[sa.Table, list[dict[str, Any]]]]:
+        names = {name: tables.stored.name for name, tables in self._tables.items()}
+        return [
+            (s.outbox, [action_row(one) for ticked in ticks if ticked.actions for one in ticked.action_rows()]),
+            (s.rejected, [row for ticked in ticks for row in rejected_rows(ticked)]),
+            (s.purged, [row for ticked in ticks for row in purged_rows(ticked, names)]),
+            (s.ticks, [tick_row(ticked) for ticked in ticks]),
+        ]
+
+    def _declared(self) -> list[s.ClassTables]:
+        """The classes of the program; others may have been in the store before."""
+        return [self._tables[key_of(plan.event_class.name)] for plan in self._program.classes]
+
     def _forget(self, connection: sa.Connection) -> None:
         """Delete versions that are no longer retained, once no snapshot needs them to recover."""
         retain_us, last = self._program.settings.retain_us, last_tick(connection)
         kept = connection.execute(sa.select(s.snapshots.c.tick).order_by(s.snapshots.c.tick)).scalars().all()
         if retain_us is None or last is None or len(kept) < SNAPSHOTS_KEPT:
             return
+        before = max(last - retain_us, FIRST_US)
         for tables in self._tables.values():
             number = tables.column("number")
             # All that could be old enough: a version is read at the first tick after its det_time.
-            oldest = min(kept[0], last - retain_us + self._program.settings.chronon_us)
-            below = first_after(connection, tables, oldest)
-            old = sa.and_(number < below, tables.column("det_time") < sa.literal(last - retain_us, s.Moment))
+            below = first_after(connection, tables, min(kept[0], before + self._program.settings.chronon_us))
+            old = sa.and_(number < below, tables.column("det_time") < sa.literal(before, s.Moment))
             current = _is_current(tables, connection.dialect.name)
             deleted = tables.history.delete().where(old, ~current).returning(number)
             numbers = connection.execute(deleted).scalars().all()
             if numbers:
-                gone = (s.purged.c["class"] == tables.event_class.name, s.purged.c.number == sa.bindparam("gone"))
+                gone = (s.purged.c["class"] == tables.stored.name, s.purged.c.number == sa.bindparam("gone"))
                 connection.execute(s.purged.delete().where(*gone), [{"gone": one} for one in numbers])
 
 
@@ -179,15 +193,6 @@ def _by_class(parts: Any) -> dict[str, list[tuple[int, ClassVersions]]]:
         if len(versions):
             found.setdefault(key_of(versions.event_class.name), []).append((tick, versions))
     return found
-
-
-def _log_rows(ticks: Sequence[Ticked]) -> list[tuple[sa.Table, list[dict[str, Any]]]]:
-    return [
-        (s.outbox, [action_row(one) for ticked in ticks if ticked.actions for one in ticked.action_rows()]),
-        (s.rejected, [row for ticked in ticks for row in rejected_rows(ticked)]),
-        (s.purged, [row for ticked in ticks for row in purged_rows(ticked)]),
-        (s.ticks, [tick_row(ticked) for ticked in ticks]),
-    ]
 
 
 def _keep(connection: sa.Connection, snapshot: Snapshot) -> None:

@@ -113,7 +113,7 @@ class Sqlite:
         """Lock a file beside the database; the kernel unlocks it when the process ends, however it ends."""
         path = self._path.resolve()
         if not path.parent.is_dir():
-            raise NoStore(f"there is no folder `{path.parent}` for a store")
+            raise NoStore(f"there is no folder `{self._path.parent}` for a store")
         try:
             lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -256,10 +256,8 @@ def arrow(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """A column as SQLite gave it."""
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return pa.array(column, pa.string()).cast(kind)
-    if pa.types.is_decimal(kind):
-        return pa.array(_each(column, _digits), pa.string()).cast(kind)
-    if pa.types.is_floating(kind):
-        return pa.array(_each(column, _number), kind)
+    if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
+        return _numbers(column, kind)
     if pa.types.is_boolean(kind):
         return pa.array(column, pa.int64()).cast(kind)
     if pa.types.is_list(kind):
@@ -267,6 +265,16 @@ def arrow(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_duration(kind):
         return pa.array(column, pa.int64()).cast(kind)
     return pa.array(column, kind)
+
+
+def _numbers(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        numbers = pa.array(column, pa.float64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):  # texts are among them, or whole numbers that are too large
+        if pa.types.is_floating(kind):
+            return pa.array(_each(column, _number), kind)
+        return pa.array(_each(column, _digits), pa.string()).cast(kind)
+    return numbers if pa.types.is_floating(kind) else numbers.cast(pa.string()).cast(kind)
 
 
 def _each(column: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:

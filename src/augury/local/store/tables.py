@@ -207,29 +207,28 @@ settings = sa.Table("augury_settings", ours, sa.Column("name", Words, primary_ke
 
 @dataclass(frozen=True, slots=True)
 class ClassTables:
-    """The tables of a class; their columns stand in the order of its history."""
+    """The tables of a class; their columns stand in the order of its history.
+
+    `event_class` is the class as a program has it now, `stored` as the store calls it: names may be spelled otherwise.
+    """
 
     event_class: EventClass
+    stored: EventClass
     names: ClassNames
     history: sa.Table
     archive: sa.Table
 
     def column(self, name: str) -> sa.Column[Any]:
         """The column of the history that is no attribute, by our own name for it."""
-        found: sa.Column[Any] = self.history.c[getattr(system_names(self.event_class), name)]
+        found: sa.Column[Any] = self.history.c[getattr(system_names(self.stored), name)]
         return found
 
-    def current(self) -> sa.Table:
-        """The view of the current versions, to be asked."""
-        return sa.Table(_quoted(self.names.now), sa.MetaData(), *(sa.Column(c.name, c.type) for c in self.history.c))
 
-
-def class_tables(event_class: EventClass, names: ClassNames) -> ClassTables:
+def class_tables(stored: EventClass, names: ClassNames, event_class: EventClass | None = None) -> ClassTables:
     """The tables of a class, as they are or are to be."""
     tables = sa.MetaData()
-    return ClassTables(
-        event_class, names, *(_table(event_class, name, tables) for name in (names.table, names.archive))
-    )
+    history, archive = (_table(stored, name, tables) for name in (names.table, names.archive))
+    return ClassTables(event_class or stored, stored, names, history, archive)
 
 
 def _table(event_class: EventClass, name: str, tables: sa.MetaData) -> sa.Table:
@@ -319,7 +318,7 @@ def current_versions(tables: ClassTables) -> sa.Select[Any]:
 
 def is_there(tables: ClassTables) -> sa.ColumnElement[bool]:
     """The version does not withdraw, and its event was not purged."""
-    of_class, number = purged.c["class"] == tables.event_class.name, purged.c.number == tables.column("number")
+    of_class, number = purged.c["class"] == tables.stored.name, purged.c.number == tables.column("number")
     return sa.and_(
         tables.column("change").in_([CHANGES[ANNOUNCE], CHANGES[CHANGE]]), ~sa.exists().where(of_class, number)
     )
