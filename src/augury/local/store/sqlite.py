@@ -113,7 +113,7 @@ class Sqlite:
         """Lock a file beside the database; the kernel unlocks it when the process ends, however it ends."""
         path = self._path.resolve()
         if not path.parent.is_dir():
-            raise NoStore(f"there is no folder `{self._path.parent}` for a store")
+            raise NoStore(f"there is no folder `{Path(self.place).parent}` for a store")
         try:
             lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
