@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
 
@@ -35,6 +35,10 @@ class Database(Protocol):
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: pa.Table) -> None:
         """Add rows, whose columns stand in the order of the table's."""
+        ...
+
+    def append(self, connection: sa.Connection, inbox: sa.Table, posts: Sequence[tuple[int, str]]) -> list[int]:
+        """Add posts, each a det_time and a line; gives their places, which are given once."""
         ...
 
     def select(

@@ -7,7 +7,7 @@ is kept as it is but for NUL, which PostgreSQL refuses: `tables.escaped` says wh
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -77,6 +77,12 @@ class Postgres:
         pa.csv.write_csv(plain, text, pa.csv.WriteOptions(include_header=False))
         with _copy(connection, f"COPY {quote(table.name)} ({columns}) FROM STDIN (FORMAT csv)") as copy:
             copy.write(text.getbuffer())
+
+    def append(self, connection: sa.Connection, inbox: sa.Table, posts: Sequence[tuple[int, str]]) -> list[int]:
+        """Add posts; the database gives the places."""
+        rows = [{"det_time": det_time, "line": line} for det_time, line in posts]
+        places = inbox.insert().returning(inbox.c.place, sort_by_parameter_order=True)
+        return list(connection.execute(places, rows).scalars())
 
     def select(self, connection: sa.Connection, statement: sa.Select[Any], schema: pa.Schema) -> pa.Table:
         """The rows of a SELECT."""

@@ -104,10 +104,9 @@ class SqlStore(SqlReader):
         """Keep posts until their tick; gives their places, ascending."""
         if not posts:
             return []
-        rows = [{"det_time": post.det_time, "line": post.line} for post in posts]
-        places = s.inbox.insert().returning(s.inbox.c.place, sort_by_parameter_order=True)
+        rows = [(post.det_time, post.line) for post in posts]
         with self._writing, failing(self.database.place), self.writer.begin() as connection:
-            return list(connection.execute(places, rows).scalars())
+            return self.database.append(connection, s.inbox, rows)
 
     def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
         """Keep what ticks did, all of it or nothing; raises `AlreadyCommitted` and `StoreFailed`."""

@@ -25,6 +25,7 @@ from sqlalchemy.pool import QueuePool
 from augury.kernels.columns.column import Mask
 from augury.local.store.columns import one_chunk
 from augury.local.store.errors import NoStore, StoreInUse
+from augury.local.store.tables import fixed_width
 
 _LARGE_CACHE: Final = "PRAGMA cache_size = -65536"
 """In KiB: what a large commit writes need not be written twice."""
@@ -76,6 +77,15 @@ class Sqlite:
             part = _bound(rows.slice(start, _ROWS_AT_ONCE), [quote(column.name) for column in table.c])
             for statement, values in part.statements(quote(table.name)):
                 connection.exec_driver_sql(statement, values)
+
+    def append(self, connection: sa.Connection, inbox: sa.Table, posts: Sequence[tuple[int, str]]) -> list[int]:
+        """Add posts; there is one writer, so the places after the last that was given are free."""
+        last = connection.exec_driver_sql("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (inbox.name,)).scalar()
+        first = (last or 0) + 1
+        whole = (line.encode("utf-8", "backslashreplace").decode() for _, line in posts)
+        rows = [(first + n, fixed_width(t), line) for n, ((t, _), line) in enumerate(zip(posts, whole, strict=True))]
+        connection.exec_driver_sql(f"INSERT INTO {inbox.name} (place, det_time, line) VALUES (?, ?, ?)", rows)
+        return list(range(first, first + len(rows)))
 
     def select(self, connection: sa.Connection, statement: sa.Select[Any], schema: pa.Schema) -> pa.Table:
         """The rows of a SELECT, converted column by column."""
