@@ -23,11 +23,16 @@ help: ## list these commands
 	@echo
 	@echo "Choose the interpreter with PYTHON=/path/to/python3.12; rm -rf .venv to start over."
 
-demo: .venv/.ready ## check an example, explain it, and run two on Spark
-	$(AUGURY) check examples/card/card.bicepl
+demo: .venv/.ready ## run the groceries and ask what was known when, explain an example, and run one on Spark
+	$(AUGURY) check examples/groceries/groceries.bicepl
+	@rm -rf build/demo && mkdir -p build/demo
+	$(AUGURY) run examples/groceries/groceries.bicepl --events examples/groceries/events.jsonl --store build/demo/fridge.db
+	$(AUGURY) history Delivery --store build/demo/fridge.db
+	$(AUGURY) history Delivery --store build/demo/fridge.db --known-at 2026-03-03T12:00:00Z
+	$(AUGURY) history Delivery --store build/demo/fridge.db --diff 2026-03-03T12:00:00Z 2026-03-04T12:00:00Z
 	$(AUGURY) explain examples/card/card.bicepl Suspicious --stage algebra
+	$(AUGURY) run examples/orders/orders.bicepl --events examples/orders/events.jsonl
 	$(AUGURY) run examples/discount/discount.bicepl --events examples/discount/events.jsonl --engine spark
-	$(AUGURY) run examples/orders/orders.bicepl --events examples/orders/events.jsonl --engine spark
 
 test: .venv/.ready ## run the tests; TESTS=path and ARGS="-k word" narrow them
 	$(PY) -m pytest -n $(WORKERS) $(ARGS) $(TESTS)

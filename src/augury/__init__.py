@@ -1,6 +1,29 @@
 """Augury finds composite events in streams and histories, and knows when they happened and when it learned of them."""
 
+from typing import TYPE_CHECKING, Any
+
+from augury import api
 from augury.api import Checked, Program, ProgramError, check, compile, detect
 
+if TYPE_CHECKING:
+    from augury.api import LocalEngine, PostRefused
+
 __version__ = "0.1.0"
-__all__ = ["Checked", "Program", "ProgramError", "__version__", "check", "compile", "detect"]
+__all__ = [
+    "Checked",
+    "LocalEngine",
+    "PostRefused",
+    "Program",
+    "ProgramError",
+    "__version__",
+    "check",
+    "compile",
+    "detect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """What is loaded only when it is asked for."""
+    if name in api.LOADED_LATE:
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from augury.algebra import program as algebra
 from augury.algebra.composite import CompositePlan
@@ -23,6 +23,19 @@ from augury.language.syntax import Program as Syntax
 if TYPE_CHECKING:
     from augury.kernels.told import Why, WhyNot
     from augury.local.engine import Detected, Occurrence
+    from augury.local.posts import PostRefused as PostRefused
+    from augury.local.running import LocalEngine as LocalEngine
+
+LOADED_LATE: Final = frozenset({"LocalEngine", "PostRefused"})
+"""Names of the library that bring columns with them: importing `augury` leaves them until they are asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in LOADED_LATE:
+        from augury.local import posts, running
+
+        return getattr(running if name == "LocalEngine" else posts, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True, slots=True)

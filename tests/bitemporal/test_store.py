@@ -547,28 +547,45 @@ def test_a_store_of_another_program_is_refused_class_by_class(store_url: str) ->
     open_store(store_url, program()).close()
 
 
-def test_a_program_may_grow_and_shrink_and_be_spelled_otherwise(store_url: str) -> None:
+def test_before_its_first_tick_a_program_may_grow_and_shrink_and_be_spelled_otherwise(store_url: str) -> None:
     first = "CREATE MUTABLE SUBSCRIBED EVENT CLASS Alpha (Size INT) ID (Size) LIFESPAN (5d);\n"
     second = "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS ALPHA (size INT) ID (size) LIFESPAN (1d);\n"
     more = "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Beta () ID () LIFESPAN (1d);\n"
-    of = program(first)
-    with open_store(store_url, of) as store:
-        store.commit([Ticked(tick_at(1), 1, read=(versions(class_of(of, "Alpha"), [{"Size": 1}]),))])
+    with open_store(store_url, program(first)):
+        pass
     of = program(second + more)
     with open_store(store_url, of) as store:
-        read = (versions(class_of(of, "Alpha"), [{"size": 2}], number=2), versions(class_of(of, "Beta"), [{}, {}]))
-        store.commit([Ticked(tick_at(2), 4, read=read, purged=read[:1])])
-        assert store.history(class_of(of, "Alpha"))["size"].to_pylist() == [1, 2]
-        assert query(store, 'SELECT "Size" FROM "Alpha_now"') == [(1,)]
+        read = (versions(class_of(of, "Alpha"), [{"size": 2}]), versions(class_of(of, "Beta"), [{}, {}]))
+        store.commit([Ticked(tick_at(2), 3, read=read, purged=read[:1])])
+        assert store.history(class_of(of, "Alpha"))["size"].to_pylist() == [2]
+        assert query(store, 'SELECT "Size" FROM "Alpha_now"') == []
         assert [[v.event_class for v in found] for _, found in store.read_after(None)] == [
-            [class_of(of, "Alpha")],
             [class_of(of, "Alpha"), class_of(of, "Beta")],
         ]
         assert store.history(class_of(of, "Beta"))["event_number"].to_pylist() == [1, 2]
         assert query(store, 'SELECT mutable, lifespan_us FROM augury_classes ORDER BY "class"')[0][1] == 86_400_000_000
-    with open_store(store_url, program(more)) as store:
-        assert [one.name for one in store.classes()] == ["Beta", "Alpha"]
-        assert [[v.event_class.name for v in found] for _, found in store.read_after(None)] == [[], ["Beta"]]
+
+
+def test_after_its_first_tick_only_statements_may_change(store_url: str) -> None:
+    a = "CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (5d);\n"
+    select = "SELECT k FROM A WHERE k > 1 OCCURRING AT occTime"
+    b = f"CREATE COMPLEX EVENT CLASS B (k INT) ID (k) LIFESPAN (5d) AS {select};\n"
+    of = program(a + b)
+    with open_store(store_url, of) as store:
+        store.commit([Ticked(tick_at(1), 1, read=(versions(class_of(of, "A"), [{"k": 1}]),))])
+    with open_store(store_url, program(a + b.replace("occTime;", "occTime ON ONTIME DO act(new.k);"))):
+        pass
+    for text, sentence in (
+        (a + b.replace("> 1", "> 2"), "`B` means something else than when the store was written"),
+        (a + b.replace("5d", "6d"), "`B` means something else than when the store was written"),
+        (a, "`B` is in the store and not in the program"),
+        (a + b + a.replace("CLASS A", "CLASS C"), "`C` is not in the store, which has ticks without it"),
+        ("SET CHRONON 5m;\n" + a + b, "the store has ticks every"),
+    ):
+        with pytest.raises(StoreMismatch, match=sentence):
+            open_store(store_url, program(text))
+    with open_store(store_url, of) as store:
+        assert store.last_tick() == tick_at(1)
 
 
 def test_a_store_of_another_format_is_refused(store_url: str) -> None:

@@ -1,4 +1,4 @@
-"""The examples that `make demo` runs on Spark: both engines print what stands beside them, byte by byte."""
+"""Examples that Spark runs as well: both engines print what stands beside them, byte by byte."""
 
 from __future__ import annotations
 

@@ -68,7 +68,10 @@ class Store(KnownVersions, Protocol):
         ...
 
     def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
-        """Keep what ticks did, and with it that these posts have been taken; of snapshots the last three stay."""
+        """Keep what ticks did, and with it that these posts have been taken; of snapshots the last three stay.
+
+        A tick that is not after the last one committed is refused.
+        """
         ...
 
     def last_tick(self) -> int | None:
@@ -80,7 +83,11 @@ class Store(KnownVersions, Protocol):
         ...
 
     def read_after(self, tick: int | None) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
-        """What each tick after that one read, in order; of all ticks if it is None."""
+        """What each tick after that one read, in order, also those that read nothing; of all ticks if it is None."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held."""
         ...
 
     def history(self, event_class: EventClass) -> pa.Table:

@@ -313,32 +313,32 @@ def _tick_after(time: int, chronon_us: int) -> int:
 
 
 def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | None, ports: Ports) -> Iterator[Ticked]:
-    """Every tick that has something to do, up to a time (left out: the one that reads the last row).
+    """Every tick that has something to do, up to a time; left out, the last is the one that reads the last row.
 
-    If rows were refused and none is left, the last of these ticks tells. Raises `TooManyDue` where the clock posts more
-    events than the limit allows: a time far from all others has it tick for ever.
+    The last tick that is not after that time is done whatever happens at it, once there was one: what is known by then
+    is settled, and what comes later is late. Raises `TooManyDue` where the clock posts more events than the limit
+    allows: a time far from all others has it tick for ever.
     """
-    chronon_us = plan.chronon_us
-    waiting = iter(came.by_tick(chronon_us))
+    waiting = iter(came.by_tick(plan.chronon_us))
     coming = next(waiting, None)
-    if coming is None and came.refusals and until is not None:
-        last = until // chronon_us * chronon_us
-        coming = (last, came) if state.tick is None or last > state.tick else None
+    refused = came if coming is None and came.refusals else None
     posted = 0
-    while True:
+    while coming is not None or until is not None:
         due = next_tick(plan, state)
-        if coming is None and until is None:
-            return
         if coming is not None and coming[0] <= due:
             time, rows = coming
             coming = next(waiting, None)
         else:
             time, rows = due, Arrivals()
         if until is not None and time > until:
-            return
+            break
         ticked = tick(plan, state, rows, time, ports)
         posted += sum(len(one) for one in ticked.read if one.event_class.kind is ClassKind.CLOCK)
         if posted > limits.CLOCK_EVENTS_MAX:
             most = f"at most {limits.CLOCK_EVENTS_MAX:,} events of clock classes"
             raise TooManyDue(f"a run has {most}, and from its first to its last version there are more")
         yield ticked
+    if until is not None and (state.tick is not None or refused is not None):
+        last = tick_at_most(until, plan.chronon_us)
+        if state.tick is None or state.tick < last:
+            yield tick(plan, state, refused or Arrivals(), last, ports)

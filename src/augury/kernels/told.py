@@ -84,7 +84,8 @@ class Absence:
 class Why:
     """An occurrence: its tuple, earliest first, the variables that it binds, the clock's part in it, what stayed away.
 
-    It takes place at the event `seq`; where that is None the clock completed it, as the last of `timers` says.
+    It takes place at the event `seq`; where that is None the clock completed it, as the last of `timers` says, or it is
+    a row of a SELECT, which `tick` gave.
     """
 
     seq: int | None
@@ -92,6 +93,7 @@ class Why:
     values: tuple[tuple[str, Constant], ...]
     timers: tuple[Timer, ...] = ()
     absences: tuple[Absence, ...] = ()
+    tick: int | None = None
 
     @property
     def constituents(self) -> list[int]:
@@ -102,15 +104,23 @@ class Why:
         """A title, and a line a constituent, timer and absence."""
         bound = ", ".join(f"{name} = {value_text(value)}" for name, value in self.values)
         width = max(len(one.event) for one in self.events)
-        # What an event of the clock completes that is a class of its own has no timer here.
-        last = self.timers[-1].occ_time if self.timers else self.events[-1].occ_time
-        place = f"at {self.seq}" if self.seq is not None else f"by the clock at {show_time(last)}"
+        place = self._place()
         lines = [
             *(one.dump(width) for one in self.events),
             *(one.dump() for one in self.timers),
             *(one.dump() for one in self.absences),
         ]
         return "\n".join([f"takes place {place}{f' with {bound}' if bound else ''}", *(f"  {line}" for line in lines)])
+
+
+    def _place(self) -> str:
+        if self.seq is not None:
+            return f"at {self.seq}"
+        if self.tick is not None:
+            return f"at the tick {show_time(self.tick)}"
+        # What an event of the clock completes that is a class of its own has no timer here.
+        last = self.timers[-1].occ_time if self.timers else self.events[-1].occ_time
+        return f"by the clock at {show_time(last)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -116,13 +116,14 @@ def replay(
 def _store(program: Program, url: str | None) -> Store | None:
     if url is None:
         return None
-    from augury.local.store.errors import StoreError
+    from augury.local.store.errors import NoStore, StoreError
     from augury.local.store.sql import open_store
 
     try:
+        with suppress(NoStore), open_store(url, read_only=True) as found:
+            if found.last_tick() is not None:
+                raise StoreError(f"{url} has ticks already: a replay begins with an empty store")
         store = open_store(url, program)
-        if store.last_tick() is not None:
-            raise StoreError(f"{url} has ticks already: a replay begins with an empty store")
     except StoreError as error:
         raise Failed((Diagnostic("E530", str(error), Mark(NOWHERE)),), 2, "--store") from None
     return store
@@ -156,6 +157,9 @@ class ReplayedByTicks:
                 yield from self.ticking.texts()
             except StoreError as error:
                 raise Failed((Diagnostic("E530", str(error), Mark(NOWHERE)),), 3, "--store") from None
+            finally:
+                if self.ticking.store is not None:
+                    self.ticking.store.close()
         if self.rejected_to is not None:
             _write_rejected(self.ticking.rejected, self.rejected_to)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from augury.algebra.program import Program
+from augury.algebra.dump import dump_class
+from augury.algebra.program import ClassPlan, Program
 from augury.algebra.scalar import dump
 from augury.clock import show_duration
 from augury.event import Attribute, ClassKind, EventClass, key_of
@@ -26,10 +27,11 @@ from augury.types import Type, parse_type
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A class as the catalogue has it."""
+    """A class as the catalogue has it; `meaning` says how its events are derived and how long they live."""
 
     event_class: EventClass
     names: ClassNames
+    meaning: str
 
 
 def has_catalogue(connection: sa.Connection) -> bool:
@@ -62,7 +64,7 @@ def _read_classes(connection: sa.Connection) -> list[Stored]:
             tuple(json.loads(row.key)),
             row.lifespan_us,
         )
-        found.append(Stored(event_class, ClassNames(row.table_name, row.now_name, row.archive_name)))
+        found.append(Stored(event_class, ClassNames(row.table_name, row.now_name, row.archive_name), row.meaning))
     return found
 
 
@@ -112,15 +114,47 @@ def fit(connection: sa.Connection, program: Program) -> dict[str, s.ClassTables]
     known = stored(connection)
     if wrong := mismatches((one.event_class for one in known), program):
         raise StoreMismatch(wrong)
+    if _has_ticks(connection) and (changed := _changes(connection, known, program)):
+        raise StoreMismatch(changed)
     old = {key_of(one.event_class.name): one for one in known}
-    new = [plan.event_class for plan in program.classes if key_of(plan.event_class.name) not in old]
-    added = [Stored(c, n) for c, n in zip(new, class_names(new, (one.names for one in known)), strict=True)]
+    new = [plan for plan in program.classes if key_of(plan.event_class.name) not in old]
+    names = class_names((plan.event_class for plan in new), (one.names for one in known))
+    added = [Stored(plan.event_class, name, meaning(plan)) for plan, name in zip(new, names, strict=True)]
     tables = tables_of([*known, *added], program)
     for one in added:
         _create(connection, tables[key_of(one.event_class.name)])
     _describe(connection, program, known, added)
     _add_options(connection, program, tables)
     return tables
+
+
+def _has_ticks(connection: sa.Connection) -> bool:
+    return connection.execute(sa.select(s.ticks.c.tick).limit(1)).first() is not None
+
+
+def meaning(plan: ClassPlan) -> str:
+    """What the events of a class are and how they come about, its statements apart."""
+    return dump_class(replace(plan, statements=()))
+
+
+def _changes(connection: sa.Connection, known: Sequence[Stored], program: Program) -> tuple[str, ...]:
+    """What a program says otherwise than the one whose ticks are in the store; only its statements may differ.
+
+    Ticks are worked out again to recover, and would give what is not in the history.
+    """
+    had = connection.execute(sa.select(s.settings.c.value).where(s.settings.c.name == "chronon")).scalar()
+    has = _settings(program)["chronon"]
+    sentences = [] if had == has else [f"the store has ticks every {had}, and the program has them every {has}"]
+    plans = {key_of(plan.event_class.name): plan for plan in program.classes}
+    old = {key_of(one.event_class.name): one for one in known}
+    for name in dict.fromkeys([*old, *plans]):
+        if name not in plans:
+            sentences.append(f"`{old[name].event_class.name}` is in the store and not in the program")
+        elif name not in old:
+            sentences.append(f"`{plans[name].event_class.name}` is not in the store, which has ticks without it")
+        elif old[name].meaning != meaning(plans[name]):
+            sentences.append(f"`{old[name].event_class.name}` means something else than when the store was written")
+    return tuple(sentences)
 
 
 def _create(connection: sa.Connection, tables: s.ClassTables) -> None:
@@ -148,7 +182,8 @@ def _describe(connection: sa.Connection, program: Program, known: Sequence[Store
     for one in now:
         new = plans[key_of(one.event_class.name)].event_class
         same = s.classes.c["class"] == one.event_class.name
-        connection.execute(s.classes.update().where(same).values(mutable=new.mutable, lifespan_us=new.lifespan_us))
+        told = {"mutable": new.mutable, "lifespan_us": new.lifespan_us, "meaning": meaning(plans[key_of(new.name)])}
+        connection.execute(s.classes.update().where(same).values(**told))
         connection.execute(s.actions.delete().where(s.actions.c["class"] == one.event_class.name))
     _insert(connection, s.classes, [_class_row(one, len(known) + i) for i, one in enumerate(added, 1)])
     _insert(connection, s.attributes, [row for one in added for row in _column_rows(one.event_class)])
@@ -199,6 +234,7 @@ def _class_row(one: Stored, position: int) -> dict[str, object]:
         "table_name": one.names.table,
         "now_name": one.names.now,
         "archive_name": one.names.archive,
+        "meaning": one.meaning,
     }
 
 

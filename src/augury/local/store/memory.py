@@ -97,6 +97,9 @@ class MemoryStore:
         retained = integers(table["det_time"]) >= last - self._retain_us
         return table.filter(pa.array(retained | current(table, event_class, gone)))
 
+    def close(self) -> None:
+        """Nothing is held."""
+
     def _parts(self, event_class: EventClass, *names: str) -> Iterator[tuple[int, ClassVersions]]:
         wanted = key_of(event_class.name)
         for ticked in self.ticks:

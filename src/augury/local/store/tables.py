@@ -179,6 +179,7 @@ classes = sa.Table(
     _required("table_name", Words),
     _required("now_name", Words),
     _required("archive_name", Words),
+    _required("meaning", Words),
 )
 
 attributes = sa.Table(
