@@ -458,5 +458,5 @@ def test_errors_of_expressions_are_counted_and_said(tmp_path: Path) -> None:
         ("B", 3, pytest.approx(-1 / 3)),
         ("C", 3, 2),
     ]
-    assert "`B`: 2 errors in masks, WHERE or RETURN, taken for NULL" in done.stderr
-    assert "`C`: 1 error in masks, WHERE or RETURN, taken for NULL" in done.stderr
+    assert "`B`: 2 errors in masks, WHERE, RETURN or conditions, taken for NULL" in done.stderr
+    assert "`C`: 1 error in masks, WHERE, RETURN or conditions, taken for NULL" in done.stderr

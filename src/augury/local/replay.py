@@ -56,11 +56,7 @@ class Replayed:
             f"{_count(self.detected.absorbed, 'duplicate')} absorbed",
             f"{_count(len(rejected), 'event')} rejected",
         ]
-        failed = [
-            f"`{found.event_class.name}`: {_count(found.errors, 'error')} in masks, WHERE or RETURN, taken for NULL"
-            for found in self.detected.occurrences
-            if found.errors
-        ]
+        failed = [_errors(found.event_class.name, found.errors) for found in self.detected.occurrences if found.errors]
         failed += [
             f"`{found.event_class.name}`: {_count(found.dropped, 'event')} let go, too many waited for others"
             for found in self.detected.occurrences
@@ -174,11 +170,10 @@ class ReplayedByTicks:
             f"{_count(len(found.rejected), 'event')} rejected",
             *([_count(counts["actions"], "action")] if any(p.statements for p in found.program.classes) else []),
         ]
-        told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in found.warnings.items()]
-        told += [
-            f"`{name}`: {_count(n, 'error')} in masks, conditions or arguments, taken for NULL"
-            for name, n in found.errors.items()
-        ]
+        names = [plan.event_class.name for plan in found.program.classes]
+        warned = [(name, found.warnings[name]) for name in names if name in found.warnings]
+        told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in warned]
+        told += [_errors(name, found.errors[name]) for name in names if name in found.errors]
         told += found.failures
         if (more := found.failed - len(found.failures)) > 0:
             told.append(f"… and {more:,} more such failures")
@@ -215,6 +210,10 @@ def _moment(text: str) -> int:
         raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, or seconds since the epoch")
     moment: int = fitted.values.cast(pa.int64())[0].as_py()
     return moment
+
+
+def _errors(name: str, count: int) -> str:
+    return f"`{name}`: {_count(count, 'error')} in masks, WHERE, RETURN or conditions, taken for NULL"
 
 
 def _rejections(rejected: Rejected) -> list[str]:
