@@ -37,6 +37,9 @@ INFER_CLASSES_MAX: Final = 200
 INFER_KEY_COLUMNS_MAX: Final = 64
 """Columns of a class whose values are remembered: keys stand to the left, and memory is finite."""
 
+JSON_DEPTH_MAX: Final = 100
+"""Objects and lists inside each other in one event: no attribute is one, and all that walks through them recurses."""
+
 INFER_LINE_BYTES_MAX: Final = 10_000_000
 """Length of one line of text: a longer one is no event, and reading it whole would fill the memory."""
 

@@ -47,10 +47,13 @@ class Wanted:
     odd_times: bool = True
     wide: bool = False
     """Several absences and open repetitions in one gap; windows, repetitions, negations of more; more variables."""
+    alike: bool = False
+    """Many operators whose operands are of one class, with a WHERE around: what it refuses may serve elsewhere."""
 
 
 EVERYTHING = Wanted()
 WIDE = Wanted(wide=True)
+ALIKE = Wanted(alike=True)
 PLAIN = Wanted(
     attributes=False,
     masks=False,
@@ -135,7 +138,8 @@ def history(random: Random, events: int, wanted: Wanted = EVERYTHING) -> tuple[E
         seq += random.choice((1, 1, 1, 2))
         det_time = det_time + random.choice((0, 1, 1, 1, 2, 3)) * SECOND if wanted.odd_times else seq * SECOND
         late = random.choice((0, 0, 0, 0, 1, 3, -2)) * SECOND if wanted.odd_times else 0
-        name = random.choice("AAABBBKKKLLZ" if wanted.attributes else "AAABBBKKZ")
+        letters = "AAABBBKKKLLZ" if wanted.attributes else "AAABBBKKZ"
+        name = random.choice("ABKKKKKLLZ" if wanted.alike else letters)
         values = {"k": random.choice((1, 1, 2)), "v": random.choice((0, 1, 2, None))} if name in "KL" else {}
         found.append(Event(seq, name, values, max(0, det_time - late), det_time))
     return tuple(found)
@@ -168,7 +172,7 @@ class _Maker:
         wanted = self.wanted
         often = {self._sequence: 4, self._and: 3, self._or: 2, self._any: 1, self._repeat: 1, self._closed_repeat: 1}
         often |= {self._negation: 4 * wanted.negation, self._window: 2 * wanted.windows}
-        often |= {self._gap: 3 * wanted.wide}
+        often |= {self._gap: 3 * wanted.wide, self._alike: 25 * wanted.alike}
         often |= {self._timer: 2 * wanted.timers, self._bounds: wanted.bounds * 1, self._scope: 1}
         kinds = [kind for kind, times in often.items() for _ in range(times)]
         return self.random.choice(kinds)(depth - 1)
@@ -249,6 +253,32 @@ class _Maker:
         if self.wanted.timers and self.random.random() < 0.4:
             return c.Periodic(opening, self.random.choice((1, 2, 5)) * SECOND, closing, gathered)
         return c.Aperiodic(opening, middle, closing, gathered)
+
+    def _alike(self, depth: int) -> c.Composite:
+        """An operator about whose operands a WHERE decides, and one version fits several of them."""
+        name = self.random.choice("KKL")
+        one, other, third = (Primitive(name, *self._arguments()) for _ in range(3))
+        between = self.random.choice((third, self.leaf()))
+        period = self.random.choice((1, 2, 2, 5)) * SECOND
+        gathered = self.random.random() < 0.7
+        made = self.random.choice(
+            (
+                self._node(Op.SEQUENCE, one, other),
+                self._node(Op.AND, one, other),
+                self._node(Op.OR, self._node(Op.SEQUENCE, one, other), third),
+                c.AnyOf(2, (one, between, other)),
+                c.Repeat(one, self.random.choice((2, 3)), False),
+                c.NotBetween(self.leaf(), one, other),
+                *(c.Aperiodic(one, between, other, gathered),) * 2,
+                *(c.Periodic(one, period, other, gathered),) * 3 * self.wanted.timers,
+            )
+        )
+        within = self.random.choice((None, None, 4 * SECOND)) if self.wanted.within else None
+        return c.Scoped(made, within, self.test(made))
+
+    def _arguments(self) -> tuple[tuple[Binding, ...], s.Scalar | None]:
+        mask = self.random.choice(MASKS) if self.wanted.masks and self.random.random() < 0.15 else None
+        return (self._binding(), self._binding()) if self.random.random() < 0.2 else (), mask
 
     def _timer(self, depth: int) -> c.Composite:
         delay = self.random.choice((0, 1, 2, 4)) * SECOND

@@ -29,7 +29,7 @@ from augury.kernels.sealed import UnfitState
 from tests.composite.columns import CLASSES, Shown, detected, found_class, living, shown
 from tests.composite.corpus import Case, cases, history_of, lifespans_of, plan_of
 from tests.composite.corpus import shown as as_written
-from tests.composite.generate import EVERYTHING, MASKS, PLAIN, SECOND, WIDE, Generated, Wanted, case, history
+from tests.composite.generate import ALIKE, EVERYTHING, MASKS, PLAIN, SECOND, WIDE, Generated, Wanted, case, history
 from tests.match.columns import batch
 
 CASES = list(cases())
@@ -90,9 +90,10 @@ def compared(seeds: range, wanted: Wanted) -> None:
 
 
 def mixed(seeds: range, context: Context) -> None:
-    """Every fourth case is a wide one; histories are short, for differences show early."""
+    """A quarter of the cases are wide, and a quarter of operands alike; short histories, for differences show early."""
     quarter = len(seeds) // 4
-    compared(seeds[quarter:], replace(EVERYTHING, contexts=(context,), events=18))
+    compared(seeds[2 * quarter :], replace(EVERYTHING, contexts=(context,), events=18))
+    compared(seeds[quarter : 2 * quarter], replace(ALIKE, contexts=(context,), events=16))
     compared(seeds[:quarter], replace(WIDE, contexts=(context,), events=14))
 
 
@@ -128,8 +129,9 @@ def test_where_the_two_once_differed(seed: int) -> None:
 def test_a_million_cases(context: Context, part: int) -> None:
     cases = int(os.environ.get("AUGURY_SOAK_CASES", "1000000")) // (10 * len(Context))
     first = int(os.environ.get("AUGURY_SOAK_FIRST", "1000000")) + part * cases
-    wide = first + cases * 3 // 4
-    compared(range(first, wide), replace(EVERYTHING, contexts=(context,)))
+    alike, wide = first + cases // 2, first + cases * 3 // 4
+    compared(range(first, alike), replace(EVERYTHING, contexts=(context,)))
+    compared(range(alike, wide), replace(ALIKE, contexts=(context,)))
     compared(range(wide, first + cases), replace(WIDE, contexts=(context,), events=20))
 
 

@@ -692,18 +692,18 @@ def test_a_line_is_read_as_json_reads_it(text: str) -> None:
         expected = Broken(f"it is not JSON: {error.msg} at column {error.colno}", line.decode())
     if not isinstance(expected, dict | Broken):
         expected = Broken(sources._NO_OBJECT, line.decode())
-    assert sources._row(line) == expected
+    assert sources.read_line(line) == expected
 
 
 def test_what_stands_around_an_object_is_not_passed_over() -> None:
-    assert sources._row(b'{"a": 1.50, "b": [1e400]}') == {"a": Decimal("1.50"), "b": [Decimal("1e400")]}
+    assert sources.read_line(b'{"a": 1.50, "b": [1e400]}') == {"a": Decimal("1.50"), "b": [Decimal("1e400")]}
     for text, reason in (
         ('{"a": 1} x', "Extra data at column 10"),
         ('{"a": 1}{}', "Extra data at column 9"),
         ("x", "Expecting value at column 1"),
         ('{"a": }', "Expecting value at column 7"),
     ):
-        assert sources._row(text.encode()) == Broken(f"it is not JSON: {reason}", text)
+        assert sources.read_line(text.encode()) == Broken(f"it is not JSON: {reason}", text)
 
 
 def test_lines_are_made_into_text_when_they_are_shown(tmp_path: Path) -> None:

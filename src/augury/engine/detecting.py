@@ -32,18 +32,25 @@ class Histories:
         """Nothing is derived yet."""
         self.read = read
         self.occurrences: dict[int, Occurrences] = {}
+        self._selected: set[int] = set()
         self._made: dict[tuple[int, ...], tuple[Batch, Shared]] = {}
 
     def of(self, plan: EnginePlan, reads: tuple[int, ...]) -> tuple[Batch, Shared]:
         """The history of units that read these complex classes, all of which are derived by now."""
         if reads not in self._made:
             found = [self.occurrences.get(place) or nothing_of(plan, place) for place in reads]
-            self._made[reads] = merge(self.read, found), Shared()
+            selected = {i for i, place in enumerate(reads) if place in self._selected}
+            self._made[reads] = merge(self.read, found, selected), Shared()
         return self._made[reads]
 
     def derived(self, place: int, versions: ClassVersions) -> None:
         """The events of a SELECT class, as histories have them: after all versions of their tick."""
-        self.occurrences[place] = _as_occurrences(versions)
+        self.occurrences[place] = _as_occurrences(place, versions)
+        self._selected.add(place)
+
+
+_SELECTED = 1 << 62
+"""From this number on events of SELECT classes have a `seq` of their own in a history: see `_as_occurrences`."""
 
 
 def nothing_of(plan: EnginePlan, place: int) -> Occurrences:
@@ -53,13 +60,18 @@ def nothing_of(plan: EnginePlan, place: int) -> Occurrences:
     return Occurrences.first(event_class, none, none, none, nothing(event_class), pa.array([], pa.list_(pa.int64())))
 
 
-def _as_occurrences(versions: ClassVersions) -> Occurrences:
+def _as_occurrences(place: int, versions: ClassVersions) -> Occurrences:
+    """Each has a `seq` of its own, so that what takes place at one stands there and not at another of the same tick.
+
+    They come after all versions of the tick, by class as declared, then as they are given, by key.
+    """
+    seq = _SELECTED + (place << 32) + np.arange(len(versions))
     kind = np.where(versions.change == WITHDRAWN, WITHDRAW, ASSERT).astype(np.uint8)
     lists = versions.constituents
     assert lists is not None, "it is a complex class"
     zeros = np.zeros(len(versions), np.int64)
     return Occurrences(
-        versions.event_class, versions.seq, versions.occ_time, versions.det_time, kind, zeros, versions.values, lists
+        versions.event_class, seq, versions.occ_time, versions.det_time, kind, zeros, versions.values, lists
     )
 
 
@@ -106,8 +118,10 @@ def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurre
             if key in met or key in view.slots:
                 change[row] = CHANGE
             met.add(key)
+    # Which event of a SELECT class it was that something took place at is nobody's business outside the tick.
+    seq = np.where(np.abs(found.seq) < _SELECTED, found.seq, -state.seq)
     return ClassVersions(
-        event_class, number, found.values, found.seq, found.occ_time, found.det_time, change, keys, found.constituents
+        event_class, number, found.values, seq, found.occ_time, found.det_time, change, keys, found.constituents
     )
 
 
@@ -137,7 +151,7 @@ def link_detected(
         made_of = dict.fromkeys(traces.events[seq] for seq in seqs if seq in traces.events)
         if unit.reads and seqs:
             made_of |= dict.fromkeys(_made_of_no_more(plan, state, unit, set(seqs), list(made_of)))
-        traces.parts[place, slot] = tuple(seqs)
+        traces.made((place, slot), tuple(seqs))
         nodes += made_of
         owner += [number] * len(made_of)
     state.expiry.link(place, slots, constituents(owner, nodes))
@@ -154,7 +168,10 @@ def _made_of_no_more(
 ) -> list[tuple[int, int]]:
     """The live events of the complex classes that a unit reads that have constituents, all among these."""
     found = []
-    for node in state.expiry.users_of(events):
+    # Also those of versions whose event was withdrawn since: nothing that is there leads to them.
+    users = state.traces.users
+    detected = {node for seq in seqs if seq not in state.traces.events for node in users.get(seq, ())}
+    for node in state.expiry.users_of([*events, *detected]):
         if node[0] in unit.reads and (own := constituents_of(state, node)) and seqs.issuperset(own):
             found.append(node)
     return found

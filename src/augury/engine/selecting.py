@@ -6,12 +6,14 @@ known here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from augury.algebra.program import ClassPlan
+from augury.algebra.select import SelectPlan
 from augury.engine.detecting import constituents, constituents_of
 from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
@@ -23,7 +25,7 @@ from augury.engine.ticked import ClassVersions
 from augury.event import EventClass, key_of
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
 from augury.kernels.batch import Integers
-from augury.kernels.bitemporal import as_of_now, keys_of, live_slots
+from augury.kernels.bitemporal import LiveView, as_of_now, keys_of, live_slots
 from augury.kernels.bitemporal.cells import key_values
 from augury.kernels.order import least_first
 
@@ -132,10 +134,18 @@ def differences(
     )
     ordered = rows.at(order)
     number = np.arange(view.read + 1, view.read + 1 + count)
-    return ClassVersions(
-        event_class, number, ordered.values, ordered.seq, ordered.occ_time, ordered.det_time, ordered.change,
-        ordered.keys, ordered.constituents,
-    )  # fmt: skip
+    event_number = None
+    if not event_class.key:
+        announced = np.concatenate([np.zeros(len(said), np.int64), view.number[gone_at] + 1])[order]
+        event_number = np.where(ordered.change == WITHDRAWN, announced, number)
+    return replace(ordered, number=number, event_number=event_number)
+
+
+def event_numbers(plan: ClassPlan, view: LiveView, slots: Integers) -> Integers | None:
+    """Of live events of a SELECT class with `ID ()` the number of the version that announced them, their only one."""
+    if plan.event_class.key or not isinstance(plan.derivation, SelectPlan):
+        return None
+    return view.number[slots] + 1
 
 
 def _by_key(event_class: EventClass, keys: list[Any]) -> Integers:

@@ -23,12 +23,19 @@ class Traces:
     """Which live event each `seq` is a version of, for classes whose versions detection may use.
 
     `seqs` has the numbers of all versions of an event since it was announced. `parts` has, for a live event of a MATCH
-    or COMPOSITE class, the constituents of its current version.
+    or COMPOSITE class, the constituents of its current version, and `users` the events that have a `seq` among theirs,
+    whether the event of that `seq` is still there or not.
     """
 
     events: dict[int, Node] = field(default_factory=dict)
     seqs: dict[Node, list[int]] = field(default_factory=dict)
     parts: dict[Node, tuple[int, ...]] = field(default_factory=dict)
+    users: dict[int, set[Node]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """What is used follows from `parts`."""
+        for node, seqs in self.parts.items():
+            self._use(node, seqs)
 
     def note(self, place: int, slot: int, seq: int) -> None:
         """A version of a live event was read."""
@@ -36,13 +43,30 @@ class Traces:
         self.events[seq] = node
         self.seqs.setdefault(node, []).append(seq)
 
+    def made(self, node: Node, seqs: tuple[int, ...]) -> None:
+        """A live event has these constituents now."""
+        self._unmake(node)
+        self.parts[node] = seqs
+        self._use(node, seqs)
+
+    def _use(self, node: Node, seqs: tuple[int, ...]) -> None:
+        for seq in seqs:
+            self.users.setdefault(seq, set()).add(node)
+
+    def _unmake(self, node: Node) -> None:
+        for seq in self.parts.pop(node, ()):
+            users = self.users[seq]
+            users.discard(node)
+            if not users:
+                del self.users[seq]
+
     def forget(self, place: int, slots: Iterable[int]) -> None:
         """Events have left."""
         for slot in slots:
             node = (place, slot)
             for seq in self.seqs.pop(node, ()):
                 del self.events[seq]
-            self.parts.pop(node, None)
+            self._unmake(node)
 
 
 Detection = match.MatchState | composite.CompositeState | SelectState

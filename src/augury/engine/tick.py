@@ -237,6 +237,7 @@ class _Tick:
             times["det"][slots],
             np.zeros(len(slots), np.uint8),
             view.keys[slots].tolist(),
+            event_number=selecting.event_numbers(self.plan.classes[place], view, slots),
         )
 
 
@@ -321,7 +322,9 @@ def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | Non
     """
     waiting = iter(came.by_tick(plan.chronon_us))
     coming = next(waiting, None)
-    refused = came if coming is None and came.refusals else None
+    last = NEVER if until is None else tick_at_most(until, plan.chronon_us)
+    if coming is None and came.refusals and until is not None and _is_to_come(last, state):
+        coming = last, came
     posted = 0
     while coming is not None or until is not None:
         due = next_tick(plan, state)
@@ -338,7 +341,9 @@ def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | Non
             most = f"at most {limits.CLOCK_EVENTS_MAX:,} events of clock classes"
             raise TooManyDue(f"a run has {most}, and from its first to its last version there are more")
         yield ticked
-    if until is not None and (state.tick is not None or refused is not None):
-        last = tick_at_most(until, plan.chronon_us)
-        if state.tick is None or state.tick < last:
-            yield tick(plan, state, refused or Arrivals(), last, ports)
+    if until is not None and state.tick is not None and _is_to_come(last, state):
+        yield tick(plan, state, Arrivals(), last, ports)
+
+
+def _is_to_come(time: int, state: EngineState) -> bool:
+    return state.tick is None or time > state.tick

@@ -30,7 +30,8 @@ class ClassVersions:
     `history.versions`; a withdrawal has an `occ_time` of no meaning. `seq` is the number of a subscribed version, or
     of the one that completed a complex event; 0 or less where there is none. `constituents` are lists of the `seq`
     of subscribed versions, None for a subscribed or clock class. `keys` are Python values, equal for versions of one
-    event: a value, or a tuple where the key has several attributes; of a class with `ID ()` a number of the event.
+    event: a value, or a tuple where the key has several attributes; of a class with `ID ()` a number of the event, or
+    for a SELECT its values, and then `event_number` has that of the version which announced it.
     `event_id` and `source_time` (what a late version claimed as det_time, else NULL) may be None: of no row.
     """
 
@@ -45,6 +46,7 @@ class ClassVersions:
     constituents: pa.Array | None = None
     event_id: pa.Array | None = None
     source_time: pa.Array | None = None
+    event_number: Integers | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -53,6 +55,10 @@ class ClassVersions:
     def at(self, rows: Integers) -> ClassVersions:
         """Some of the versions, in the order given."""
         taken = pa.array(rows)
+
+        def of(column: pa.Array | None) -> pa.Array | None:
+            return None if column is None else column.take(taken)
+
         return ClassVersions(
             self.event_class,
             self.number[rows],
@@ -62,10 +68,10 @@ class ClassVersions:
             self.det_time[rows],
             self.change[rows],
             [self.keys[row] for row in rows.tolist()],
-            *(
-                None if column is None else column.take(taken)
-                for column in (self.constituents, self.event_id, self.source_time)
-            ),
+            of(self.constituents),
+            of(self.event_id),
+            of(self.source_time),
+            None if self.event_number is None else self.event_number[rows],
         )
 
 

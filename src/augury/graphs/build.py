@@ -103,6 +103,9 @@ class _Builder:
                 begin, between, end = (self.node(one, inside.inner) for one in (opening, middle, closing))
                 scope = self._scope(inside, first)
                 return self.add(g.AperiodicNode(begin, between, end, gathered, scope), inside)
+            case c.Periodic(gathered=True):
+                # Its occurrence has two operands, the closing among them.
+                return self._periodic(expression, inside)
             case c.Scoped(operand=operand, within_us=within, where=where):
                 shorter = [one for one in (within, inside.within_us) if one is not None]
                 wheres = inside.wheres if where is None else (*inside.wheres, where)
@@ -125,12 +128,16 @@ class _Builder:
                 never = self._absent(absent, replace(inside, within_us=None))
                 scope = replace(self._scope(inside, first), within_us=None)
                 return self.add(g.AbsentForNode(of, never, delay, scope), inside)
-            case c.Periodic(opening=opening, period_us=period, closing=closing, gathered=gathered):
-                first = len(self.leaves)
-                parts = self.node(opening, inside), self.node(closing, inside)
-                return self.add(g.PeriodicNode(*parts, period, gathered, self._scope(inside, first)), inside)
+            case c.Periodic():
+                return self._periodic(expression, inside)
             case _:
                 raise AssertionError(f"no timed expression: {expression}")
+
+    def _periodic(self, expression: c.Periodic, inside: _Inside) -> int:
+        first = len(self.leaves)
+        parts = self.node(expression.opening, inside.inner), self.node(expression.closing, inside.inner)
+        scope = self._scope(inside, first)
+        return self.add(g.PeriodicNode(*parts, expression.period_us, expression.gathered, scope), inside)
 
     def _leaf(self, leaf: Primitive, inside: _Inside) -> int:
         self.leaves.append(leaf)

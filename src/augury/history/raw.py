@@ -119,7 +119,7 @@ def whole_json(value: object) -> str:
         case list() | tuple():
             return "[" + ", ".join(whole_json(item) for item in value) + "]"
         case Decimal() if value.is_finite():
-            return f"{value:f}"
+            return f"{value:f}" if abs(value.adjusted()) < _VALUE_SHOWN_MAX else f"{value}"
         case _:
             return json_literal(value)
 

@@ -44,17 +44,21 @@ def places(seq: Integers, det_time: Integers) -> Integers:
 
 
 def in_order(
-    event_class: EventClass, place: Integers, constituents: Sequence[list[int]], values: Sequence[pa.Array]
+    event_class: EventClass,
+    place: Integers,
+    constituents: Sequence[list[int]],
+    values: Sequence[pa.Array],
+    occ_time: Integers,
 ) -> list[int]:
-    """The rows by place, key, constituents and values; those alike in all of them stay as they are."""
+    """The rows by place, key, constituents, values and occ_time; those alike in all of them stay as they are."""
     by_name = {key_of(a.name): c.to_pylist() for a, c in zip(event_class.attributes, values, strict=True)}
     keys = [by_name[key_of(name)] for name in event_class.key]
-    at = place.tolist()
+    at, occ = place.tolist(), occ_time.tolist()
 
     def of(i: int) -> tuple[Any, ...]:
         # What has no key is told apart by its constituents and values.
         rest = [least_first(column[i]) for column in by_name.values()]
-        return at[i], [least_first(key[i]) for key in keys], constituents[i], rest
+        return at[i], [least_first(key[i]) for key in keys], constituents[i], rest, occ[i]
 
     return sorted(range(len(at)), key=of)
 

@@ -139,4 +139,4 @@ def _ordered(rows: Occurrences) -> Occurrences:
     if (np.diff(place) > 0).all():
         return rows
     lists = rows.constituents.to_pylist()
-    return rows.at(np.array(in_order(rows.event_class, place, lists, rows.values.columns), np.int64))
+    return rows.at(np.array(in_order(rows.event_class, place, lists, rows.values.columns, rows.occ_time), np.int64))

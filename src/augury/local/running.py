@@ -8,13 +8,12 @@ taken wait in the store.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from datetime import datetime
-from threading import Event, Lock, RLock, Thread
+from threading import Event, RLock, Thread
 from types import TracebackType
 from typing import Any, Final
 
@@ -23,17 +22,21 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.clock import microseconds_of, show_duration, show_time
 from augury.engine.plan import EnginePlan, engine_plan
-from augury.engine.ports import Post, Snapshot, Store, Torn
+from augury.engine.ports import Snapshot, Store, Torn
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, ticks
-from augury.engine.ticked import Ticked
-from augury.event import EventClass
+from augury.engine.ticked import ClassVersions, Ticked
+from augury.event import EventClass, key_of
 from augury.history import views
 from augury.history.arrivals import Arrivals, arrivals
-from augury.history.raw import RawRows, whole_json
+from augury.history.raw import RawRows
 from augury.kernels.sealed import UnfitState
+from augury.local.posts import PostRefused, Posts, Receipt
 from augury.local.selects import duck_selects
+from augury.local.store.errors import AlreadyCommitted
+
+__all__ = ["CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
 
 LOG: Final = logging.getLogger("augury")
 
@@ -44,38 +47,8 @@ Moment = datetime | int
 """A time: a datetime (UTC where it has no zone), or microseconds since the epoch."""
 
 
-class PostRefused(ValueError):
-    """An event that can be no version of any class, whatever else is there; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """An event that is durable, and its place among all that were posted."""
-
-    place: int
-
-
-@dataclass(slots=True)
-class _Ticket:
-    """A post on its way to the store."""
-
-    row: Mapping[str, Any]
-    place: int | None = None
-    error: BaseException | None = None
-
-    @property
-    def is_done(self) -> bool:
-        return self.place is not None or self.error is not None
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """Posts that are durable, and wait for their tick."""
-
-    rows: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-
-    def raw(self) -> RawRows:
-        return RawRows("posted", list(self.rows.values()), list(self.rows))
+class CannotRecover(RuntimeError):
+    """A store from which no engine can go on; the message says why."""
 
 
 class LocalEngine:
@@ -98,19 +71,25 @@ class LocalEngine:
         self.program = program
         self.clock = clock
         self.reports: list[str] = []
-        """What had to be reported on the way: torn snapshots, a clock that went back."""
+        """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
-        self._store: Store = _opened(program, store)
-        self._ports = Ports(duck_selects(program), self._store, time.perf_counter)
+        selects = duck_selects(program)
         self._working = RLock()
-        self._committing = Lock()
-        self._queue: list[_Ticket] = []
-        self._unkept: list[tuple[Ticked, list[int]]] = []
+        self._unkept: tuple[Ticked, list[int]] | None = None
+        self._is_spoiled = False
+        self._is_behind = False
+        self._started_at: int | None = None
         self._read_since_snapshot = 0
         self._live: _Live | None = None
-        self._state: EngineState = self._recovered()
-        self._waiting = _Waiting({place: json.loads(post.line) for place, post in self._store.waiting()})
+        self._store: Store = _opened(program, store)
+        try:
+            self._ports = Ports(selects, self._store, time.perf_counter)
+            self._state: EngineState = self._recovered()
+            self._posts = Posts(program, self._store, self._now)
+        except BaseException:
+            _close(self._store)
+            raise
 
     # ---- events ----------------------------------------------------------------------------------
 
@@ -121,63 +100,14 @@ class LocalEngine:
         written with the next that somebody waits for, or by `flush`. Raises `PostRefused` for what is no event of this
         program (it is among the rejected events all the same), and what the store raises when it cannot write.
         """
-        row = self._row(event)
-        ticket = _Ticket(row)
-        self._queue.append(ticket)
-        if not wait:
-            return None
-        while not ticket.is_done:
-            with self._committing:
-                if not ticket.is_done:
-                    self._write_queue()
-        if ticket.error is not None:
-            raise ticket.error
-        assert ticket.place is not None
-        return Receipt(ticket.place)
+        return self._posts.post(event, wait=wait)
 
     def flush(self) -> None:
-        """Write what was posted without waiting."""
-        with self._committing:
-            self._write_queue()
-
-    def _row(self, event: Mapping[str, Any] | str) -> Mapping[str, Any]:
-        try:
-            row = json.loads(event) if isinstance(event, str) else json.loads(whole_json(event))
-        except ValueError as error:
-            raise PostRefused(f"it is no JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise PostRefused("an event is an object: names and values")
-        return row
-
-    def _write_queue(self) -> None:
-        """Write all tickets that wait, as one transaction."""
-        tickets, self._queue = self._queue, []
-        if not tickets:
-            return
-        now = self._now()
-        rows = [_with_time(ticket.row, now) for ticket in tickets]
-        try:
-            places = self._store.append([Post(now or 0, json.dumps(row)) for row in rows])
-        except BaseException as error:
-            for ticket in tickets:
-                ticket.error = error
-            return
-        refused = self._refused(rows)
-        self._waiting.rows.update(zip(places, rows, strict=True))
-        for number, (ticket, place) in enumerate(zip(tickets, places, strict=True)):
-            if number in refused:
-                ticket.error = PostRefused(refused[number])
-            else:
-                ticket.place = place
-
-    def _refused(self, rows: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-        came = arrivals(self.program, [RawRows("posted", rows, range(len(rows)))], read_us=self._now())
-        return {refusal.position: refusal.reason for refusal in came.refusals}
+        """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
+        self._posts.flush()
 
     def _now(self) -> int | None:
-        if self.clock is not None:
-            return self.clock()
-        return None
+        return None if self.clock is None else self.clock()
 
     # ---- ticks -----------------------------------------------------------------------------------
 
@@ -192,57 +122,83 @@ class LocalEngine:
         A time before the last tick changes nothing and is reported. When the store cannot be written it raises what
         the store does; nothing is lost, and the next call goes on from there.
         """
-        until = moment if isinstance(moment, int) else microseconds_of(moment)
+        return list(self.ticks_to(moment))
+
+    def ticks_to(self, moment: Moment) -> Generator[Ticked]:
+        """The same tick by tick; whoever stops in between leaves the rest to the next call."""
+        until = _us(moment)
         self.flush()
         with self._working:
-            self._keep_again()
+            if self._is_spoiled:
+                self._reload()
+            yield from self._kept_at_last()
             last = self._state.tick
             if last is not None and until < last:
-                self._report(
-                    f"the clock went back by {show_duration(last - until)}, to {show_time(until)}: "
-                    f"ticks go on after {show_time(last)}"
-                )
-                return []
-            return list(self._ticks(until))
+                self._report_behind(until, last)
+                return
+            self._is_behind = False
+            yield from self._ticks(until)
 
     def _ticks(self, until: int) -> Iterator[Ticked]:
-        came, positions = self._taken_before(until)
-        for ticked in ticks(self._plan, self._state, came, until, self._ports):
-            self._unkept.append((ticked, positions.pop(ticked.tick, [])))
-            self._keep_again()
+        came, places, refused = self._taken_before(until)
+        going = ticks(self._plan, self._state, came, until, self._ports)
+        while True:
+            try:
+                ticked = next(going, None)
+            except BaseException:
+                self._is_spoiled = True  # it may have stopped in the middle of a tick
+                raise
+            if ticked is None:
+                return
+            told = set(ticked.rejected.place)
+            taken = [*places.pop(ticked.tick, []), *(place for place in refused if f"{_POSTED}:{place}" in told)]
+            self._unkept = ticked, taken
+            self._keep()
             yield ticked
 
-    def _taken_before(self, until: int) -> tuple[Arrivals, dict[int, list[int]]]:
-        """The posts that ticks up to then read, and by tick their places: what is refused goes with the first."""
-        with self._committing:
-            waiting = dict(self._waiting.rows)
+    def _taken_before(self, until: int) -> tuple[Arrivals, dict[int, list[int]], list[int]]:
+        """The posts that ticks up to then read, by tick their places, and the places of those that are refused."""
+        waiting = self._posts.waiting()
         if not waiting:
-            return Arrivals(), {}
+            return Arrivals(), {}, []
         places = list(waiting)
-        raw = RawRows("posted", list(waiting.values()), places)
+        raw = RawRows(_POSTED, list(waiting.values()), places)
         chronon_us = self._plan.chronon_us
         end = until // chronon_us * chronon_us
-        came = arrivals(self.program, [raw], until_us=end, read_us=self._now(), not_before_us=self._state.tick)
-        found: dict[int, list[int]] = {}
-        for tick, rows in came.by_tick(chronon_us):
-            at = [int(position) for one in rows.rows.values() for position in one.position]
-            found[tick] = [places[position] for position in [*at, *(r.position for r in rows.refusals)]]
-        if came.refusals and not found:
-            found[end] = [places[refusal.position] for refusal in came.refusals]
-        return came, found
+        came = arrivals(self.program, [raw], until_us=end, not_before_us=self._state.tick)
+        found = {
+            tick: [places[position] for one in rows.rows.values() for position in one.position.tolist()]
+            for tick, rows in came.by_tick(chronon_us)
+        }
+        return came, found, [places[refusal.position] for refusal in came.refusals]
 
-    def _keep_again(self) -> None:
-        """Commit what is not committed yet."""
-        while self._unkept:
-            ticked, taken = self._unkept[0]
-            read = self._read_since_snapshot + sum(map(len, ticked.read))
-            snapshot = self._due_snapshot(read)
+    def _keep(self) -> None:
+        """Commit the tick that is not committed yet."""
+        assert self._unkept is not None
+        ticked, taken = self._unkept
+        read = self._read_since_snapshot + sum(map(len, ticked.read))
+        snapshot = self._due_snapshot(read)
+        try:
             self._store.commit([ticked], taken, snapshot)
-            self._read_since_snapshot = read if snapshot is None else 0
-            self._unkept.pop(0)
-            with self._committing:
-                for place in taken:
-                    self._waiting.rows.pop(place, None)
+        except AlreadyCommitted:
+            self._unkept, self._is_spoiled = None, True  # what is in the store counts
+            raise
+        self._read_since_snapshot = read if snapshot is None else 0
+        self._unkept = None
+        self._posts.taken(taken)
+
+    def _kept_at_last(self) -> Iterator[Ticked]:
+        """Commit the tick that could not be; or find that it was, and only the answer was lost."""
+        if self._unkept is None:
+            return
+        ticked, _ = self._unkept
+        try:
+            self._keep()
+        except AlreadyCommitted:
+            self._reload()
+            if self._state.tick != ticked.tick:
+                return
+        yield ticked
 
     def _due_snapshot(self, read: int) -> Snapshot | None:
         """The state, if enough was read since it was last kept: as much as is live, so that it costs what changes."""
@@ -254,31 +210,72 @@ class LocalEngine:
 
     # ---- recovering ------------------------------------------------------------------------------
 
+    def _reload(self) -> None:
+        """Come to the state after the last committed tick again, as a new engine would."""
+        state = self._recovered()
+        if state.tick is None:
+            state.tick = self._started_at
+        self._posts.look_again()
+        self._state, self._unkept, self._is_spoiled = state, None, False
+
     def _recovered(self) -> EngineState:
         last = self._store.last_tick()
         state = self._from_snapshot()
+        self._read_since_snapshot = 0
         if last is None:
             return state
-        for ticked in ticks_again(self._plan, state, self._store.read_after(state.tick), last, self._ports):
+        reads = self._whole(state, self._store.read_after(state.tick))
+        for ticked in ticks_again(self._plan, state, reads, last, self._ports):
             self._read_since_snapshot += sum(map(len, ticked.read))
         return state
 
     def _from_snapshot(self) -> EngineState:
+        unused = 0
         for found in self._store.snapshots():
+            unused += 1
             if isinstance(found, Torn):
-                self._report(
-                    f"the snapshot of {show_time(found.tick)} is damaged ({found.reason}): taking an earlier one"
-                )
+                self._report(f"the snapshot of {show_time(found.tick)} is damaged ({found.reason})")
                 continue
             try:
-                return loaded_state(self._plan, found.content)
+                state = loaded_state(self._plan, found.content)
             except UnfitState as error:
-                self._report(f"the snapshot of {show_time(found.tick)} cannot be used ({error}): taking an earlier one")
+                self._report(f"the snapshot of {show_time(found.tick)} cannot be used ({error})")
+                continue
+            if unused > 1:
+                self._report(f"the ticks since the snapshot of {show_time(found.tick)} are worked out again")
+            return state
+        if unused:
+            self._report("no snapshot can be used: all ticks are worked out again, from the first")
         return initial(self._plan)
+
+    def _whole(
+        self, state: EngineState, reads: Iterable[tuple[int, tuple[ClassVersions, ...]]]
+    ) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
+        """What ticks have read, if nothing is missing: `SET HISTORY RETAIN` deletes what no snapshot needs."""
+        classes = zip(self._plan.classes, state.classes, strict=True)
+        known = {key_of(plan.event_class.name): one.view.read for plan, one in classes}
+        for tick, read in reads:
+            for versions in read:
+                name = key_of(versions.event_class.name)
+                if versions.number[0] != known[name] + 1 or versions.number[-1] != known[name] + len(versions):
+                    raise CannotRecover(
+                        f"the store cannot be taken up again: no snapshot can be used, and of the history of "
+                        f"`{versions.event_class.name}` versions are deleted, as SET HISTORY RETAIN says"
+                    )
+                known[name] += len(versions)
+            yield tick, read
 
     def _report(self, sentence: str) -> None:
         self.reports.append(sentence)
         LOG.warning(sentence)
+
+    def _report_behind(self, now: int, last: int) -> None:
+        if not self._is_behind:
+            self._report(
+                f"the clock went back by {show_duration(last - now)}, to {show_time(now)}: "
+                f"ticks go on after {show_time(last)}"
+            )
+        self._is_behind = True
 
     # ---- asking ----------------------------------------------------------------------------------
 
@@ -314,12 +311,15 @@ class LocalEngine:
 
     def start(self) -> None:
         """Follow the wall clock: a tick at the end of every chronon, whether something came or not."""
-        if self._live is None:
+        with self._working:
+            if self._live is not None:
+                return
             self.clock = self.clock or wall_clock
+            # From now on the clock posts its events, though nothing has come yet.
+            self._started_at = self.clock() // self._plan.chronon_us * self._plan.chronon_us
             if self._state.tick is None:
-                # From now on the clock posts its events, though nothing has come yet.
-                self._state.tick = self.clock() // self._plan.chronon_us * self._plan.chronon_us
-            self._live = _Live(self)
+                self._state.tick = self._started_at
+            self._live = _Live(self, self.clock)
 
     def stop(self) -> None:
         """Stop following the clock, between two ticks."""
@@ -330,10 +330,10 @@ class LocalEngine:
     def close(self) -> None:
         """Stop, and let the store go; what was posted and not read waits there."""
         self.stop()
-        self.flush()
-        close = getattr(self._store, "close", None)
-        if close is not None:
-            close()
+        try:
+            self.flush()
+        finally:
+            _close(self._store)
 
     def __enter__(self) -> LocalEngine:
         """The engine itself."""
@@ -349,8 +349,9 @@ class LocalEngine:
 class _Live:
     """A thread that moves an engine on by the wall clock."""
 
-    def __init__(self, engine: LocalEngine) -> None:
-        self._engine, self._over = engine, Event()
+    def __init__(self, engine: LocalEngine, clock: Callable[[], int]) -> None:
+        self._engine, self._clock, self._over = engine, clock, Event()
+        self._failure: str | None = None
         self._thread = Thread(target=self._run, name="augury ticks", daemon=True)
         self._thread.start()
 
@@ -359,18 +360,27 @@ class _Live:
         self._thread.join()
 
     def _run(self) -> None:
-        engine = self._engine
-        chronon_us = engine.program.settings.chronon_us
-        assert engine.clock is not None
-        while True:
-            now = engine.clock()
-            rest = chronon_us - now % chronon_us
-            if self._over.wait(rest / 1_000_000):
-                return
+        chronon_us = self._engine.program.settings.chronon_us
+        while not self._over.wait((chronon_us - self._clock() % chronon_us) / 1_000_000):
             try:
-                engine.advance_to(engine.clock() // chronon_us * chronon_us)
+                self._go_on(self._clock() // chronon_us * chronon_us)
+                self._failure = None
             except Exception as error:
-                LOG.exception("a tick could not be kept: %s; it is tried again at the next", error)
+                self._tell(error)
+
+    def _go_on(self, until: int) -> None:
+        with closing(self._engine.ticks_to(until)) as going:
+            for _ in going:
+                if self._over.is_set():
+                    return
+
+    def _tell(self, error: Exception) -> None:
+        """Report what went wrong, once as long as it does."""
+        failure = f"a tick could not be kept: {error}; it is tried again at the next"
+        if failure != self._failure:
+            self._engine._report(failure)
+            LOG.debug("where it went wrong", exc_info=error)
+        self._failure = failure
 
 
 def wall_clock() -> int:
@@ -379,21 +389,12 @@ def wall_clock() -> int:
 
 
 _FOR_EVER: Final = 2**63 - 1
-
-
-def _not_used(tick: int, reason: str) -> str:
-    return f"the snapshot of {show_time(tick)} cannot be used, {reason}: the ticks since an earlier one are done again"
+_POSTED: Final = "posted"
+"""What posts are called where they came from, before their places."""
 
 
 def _us(moment: Moment) -> int:
     return moment if isinstance(moment, int) else microseconds_of(moment)
-
-
-def _with_time(row: Mapping[str, Any], now: int | None) -> Mapping[str, Any]:
-    """The row as it is kept: with the time of reading, if it names none."""
-    if now is None or any(name.casefold() in ("det_time", "dettime") for name in row):
-        return row
-    return {**row, "det_time": show_time(now)}
 
 
 def _opened(program: Program, store: str | Store | None) -> Store:
@@ -406,3 +407,9 @@ def _opened(program: Program, store: str | Store | None) -> Store:
 
         return open_store(store, program)
     return store
+
+
+def _close(store: Store) -> None:
+    close = getattr(store, "close", None)
+    if close is not None:
+        close()

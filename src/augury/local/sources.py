@@ -189,7 +189,7 @@ def _json_lines(source: str, stream: Any, event_class: str | None) -> Iterator[R
         filled = line.strip()
         if not filled:
             continue
-        rows.append(_row(filled) if whole else _too_long(filled))
+        rows.append(read_line(filled) if whole else _too_long(filled))
         numbers.append(number)
         texts.append(filled[: RAW_SHOWN_MAX * 4])
         if len(rows) == _ROWS_AT_ONCE:
@@ -199,7 +199,8 @@ def _json_lines(source: str, stream: Any, event_class: str | None) -> Iterator[R
         yield RawRows(source, rows, numbers, event_class, Lines(texts))
 
 
-def _row(line: bytes) -> Mapping[str, object] | Broken:
+def read_line(line: bytes) -> Mapping[str, object] | Broken:
+    """A line of JSON as a row, or why it is none."""
     try:
         value = _value(line.decode())
     except UnicodeDecodeError:
@@ -211,10 +212,23 @@ def _row(line: bytes) -> Mapping[str, object] | Broken:
     except (ValueError, ArithmeticError) as error:
         reason = f"it holds a number that is too long: {why(error)}"
     else:
-        if isinstance(value, dict):
+        if not isinstance(value, dict):
+            reason = _NO_OBJECT
+        elif line.count(b"[") + line.count(b"{") > limits.JSON_DEPTH_MAX and _is_too_deep(value):
+            reason = "it is nested too deeply"
+        else:
             return value
-        reason = _NO_OBJECT
     return Broken(reason, line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace"))
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(limits.JSON_DEPTH_MAX):
+        inner = ((one.values() if isinstance(one, dict) else one) for one in level if isinstance(one, dict | list))
+        level = list(itertools.chain.from_iterable(inner))
+        if not level:
+            return False
+    return True
 
 
 def _value(text: str) -> object:

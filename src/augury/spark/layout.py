@@ -210,7 +210,8 @@ def _order(table: pa.Table, code: Integers, classes: Sequence[EventClass]) -> In
             lists = table.column("constituents").take(pa.array(rows)).to_pylist()
             names = [value_name(number, i) for i in range(len(event_class.attributes))]
             values = [table.column(name).take(pa.array(rows)) for name in names]
-            order[at] = rows[in_order(event_class, place[rows], lists, values)]
+            occ_time = integers(table, "occ_time")[rows]
+            order[at] = rows[in_order(event_class, place[rows], lists, values, occ_time)]
     return order
 
 

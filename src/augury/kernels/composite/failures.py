@@ -18,6 +18,7 @@ from augury.kernels.composite.network import Network
 from augury.kernels.composite.occurrence import BEFORE_ALL, KeyState, Occ, Point, conflict, merged
 from augury.kernels.composite.past import Trace, steps
 from augury.kernels.composite.telling import GONE, ORDER, SHARED, Asked, Failure, furthest
+from augury.kernels.composite.timed import AperiodicOp, PeriodicOp
 
 _TRIED: Final = 32
 """How many operands are looked at, the latest first."""
@@ -225,8 +226,11 @@ class NodeByNode(Asked):
         if not getattr(getattr(op, "pairing", None), "uses_up", False) or self._is_kept(number, one):
             return None
         parts = _parts(one)
+        # A version that was used in one slot is not kept in another.
+        is_window = isinstance(op, AperiodicOp | PeriodicOp) and op.node.gathered
+        shares = op.overlaps if isinstance(op, JoinOp) else is_window
         for made in self.earlier(number):
-            if parts <= _parts(made) or (isinstance(op, JoinOp) and op.overlaps and _places(one) & _places(made)):
+            if parts <= _parts(made) or (shares and _places(one) & _places(made)):
                 sentence = f"{self.named(operand, one)} was used up by {self.named(number, made)}"
                 return replace(self.blame(operand, sentence, GONE), near=number)
         return None

@@ -47,15 +47,16 @@ def given(detector: Detector, feeds: Sequence[Feed], event_class: EventClass, fo
     lists = [constituents(one) for one in occs]
     seq = np.array([_seq(one) for one in found], np.int64)
     det_time = np.array([one.det_time for one in occs], np.int64)
+    occ_time = np.array([one.occ_time for one in occs], np.int64)
     place = places(seq, det_time)
     alone = bool((np.diff(place) > 0).all())
-    order = list(range(len(found))) if alone else in_order(event_class, place, lists, columns)
+    order = list(range(len(found))) if alone else in_order(event_class, place, lists, columns, occ_time)
     at = pa.array(order, pa.int64())
     names = [a.name for a in event_class.attributes]
     return Occurrences.first(
         event_class,
         seq[order],
-        np.array([occs[i].occ_time for i in order], np.int64),
+        occ_time[order],
         det_time[order],
         pa.table([column.take(at) for column in columns], names=names) if names else pa.table({}),
         pa.array([lists[i] for i in order], pa.list_(pa.int64())),

@@ -326,7 +326,8 @@ def _ordered(event_class: EventClass, chosen: Tuples, values: pa.Table) -> Occur
     if len(seq) < 2 or (np.diff(seq) > 0).all():
         return found
     place = places(seq, found.det_time)
-    return found.at(np.array(in_order(event_class, place, constituents.to_pylist(), values.columns), np.int64))
+    order = in_order(event_class, place, constituents.to_pylist(), values.columns, found.occ_time)
+    return found.at(np.array(order, np.int64))
 
 
 def _constituents(chosen: Tuples, held: Events) -> pa.Array:

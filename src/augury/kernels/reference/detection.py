@@ -5,7 +5,8 @@ them, before they are stored in attributes, whose types the plan does not know.
 
 WITHIN measures from the least occ_time of a tuple to the greatest. `Class.attr` is that of the latest constituent of
 the class. Of tuples with the same constituents the one with the least values counts, variables by name, NULL last.
-Aggregates are over all tuples that remain, and what is no aggregate is that of the RECENT one.
+Aggregates are over all tuples that remain, told apart by their events and the values of variables; what is no
+aggregate is that of the RECENT one.
 """
 
 from __future__ import annotations
@@ -64,12 +65,12 @@ def detect(
     found: list[Occurrence] = []
     for part in _partitions(seen, plan.partition_by):
         for place in sorted(places(plan.expression, part.whole, Scope(part)) - {START}):
-            kept = [
-                reason
+            kept = {
+                _told_apart(reason)
                 for reason in whole_reasons(plan.expression, part, place)
                 if _remains(plan, part, reason, place, lifespans_us or {}, chronon_us)
-            ]
-            found += _collect(plan, part, place, kept)
+            }
+            found += _collect(plan, part, place, list(kept))
     # What has no key is told apart by its constituents and values.
     return sorted(
         found,
@@ -80,6 +81,11 @@ def detect(
             [_ordered(value) for value in o.values.values()],
         ),
     )
+
+
+def _told_apart(reason: Reason) -> Reason:
+    """A tuple as others are compared with it: a variable that it binds to NULL is like one that it does not bind."""
+    return Reason(reason.events, frozenset((name, value) for name, value in reason.values if value is not None))
 
 
 def _partitions(events: Sequence[Event], attributes: Sequence[str]) -> list[History]:

@@ -41,7 +41,7 @@ def history_of(event_class: EventClass, parts: Sequence[tuple[int, ClassVersions
         *(_joined([getattr(v, name) for v in every], every) for name in ("constituents", "event_id", "source_time")),
     ]
     if not event_class.key:
-        columns.append(np.fromiter((key for v in every for key in v.keys), np.int64, len(ticks)))
+        columns.append(np.concatenate([_event_numbers(v) for v in every]))
     columns += pa.concat_tables([v.values for v in every]).columns if event_class.attributes else []
     return pa.table([_as(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema)
 
@@ -52,6 +52,13 @@ def versions_in(event_class: EventClass, table: pa.Table) -> Iterator[tuple[int,
     starts = np.flatnonzero(np.diff(ticks, prepend=np.iinfo(np.int64).min))
     for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(ticks)], strict=True):
         yield int(ticks[start]), _versions(event_class, table.slice(start, end - start).combine_chunks())
+
+
+def _event_numbers(versions: ClassVersions) -> Integers:
+    """Which event of a class with `ID ()` each version is of."""
+    if versions.event_number is not None:
+        return versions.event_number
+    return np.fromiter(versions.keys, np.int64, len(versions))
 
 
 def _versions(event_class: EventClass, table: pa.Table) -> ClassVersions:

@@ -62,7 +62,7 @@ def given(
     place = places(occurrences.seq, occurrences.det_time) if derived else events
     if not _is_unsorted(versions, event_class, place):
         return occurrences
-    order = in_order(event_class, place, occurrences.constituents.to_pylist(), columns)
+    order = in_order(event_class, place, occurrences.constituents.to_pylist(), columns, occurrences.occ_time)
     return occurrences.at(np.array(order, np.int64))
 
 

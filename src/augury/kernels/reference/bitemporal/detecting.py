@@ -5,7 +5,8 @@ in order, as the slow references of MATCH and COMPOSITE find them from the first
 
 A place is (det_time, 0, ()) for what timers complete, (tick, 1, (class, key)) for an event of a SELECT, (det_time, 2,
 (seq,)) for a version that was read: so a timer due at T comes before all that is detected at T, and the events of a
-SELECT before the versions of the next chronon. What is completed at a place has that place, too.
+SELECT before the versions of the next chronon. What is completed at a place has that place, too; a timer that was due
+when it was set has the next place after it, told by a last number.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from augury.kernels.reference.composite import CompositeOccurrence, composite_oc
 from augury.kernels.reference.detection import Occurrence, detect
 from augury.kernels.reference.history import DAY_US, EPOCH_DAY, Event
 
-Place = tuple[int, int, tuple[Any, ...]]
+Place = tuple[int, int, tuple[Any, ...], int]
 
 READ = -1
 """Stands for the class of what others are completed at: it comes before them."""
@@ -66,12 +67,12 @@ class Found:
 
 def read_item(version: Version) -> Item:
     """A version of a subscribed or clock class."""
-    return Item(version, (version.det_time, 2, (version.seq,)), is_read=True)
+    return Item(version, (version.det_time, 2, (version.seq,), 0), is_read=True)
 
 
 def selected_item(version: Version, declared: int) -> Item:
     """An event of a SELECT class: after all versions of its tick, classes as declared, then keys."""
-    return Item(version, (version.det_time, 1, (declared, ranks(version.key))))
+    return Item(version, (version.det_time, 1, (declared, ranks(version.key)), 0))
 
 
 def detected_item(found: Found, version: Version, declared: int, event_class: EventClass) -> Item:
@@ -129,9 +130,9 @@ def _by_name(classes: Mapping[str, EventClass], version: Version) -> dict[str, V
 
 
 def _place_of_timer(seen: Sequence[Item], one: CompositeOccurrence) -> Place:
-    """Before all that is detected at its time; but right after what set it, if it was due then."""
+    """Before all that is detected at its time; but after what set it, and all completed there, if it was due then."""
     last = seen[max(one.constituents)]
-    return last.place if last.version.det_time == one.det_time else (one.det_time, 0, ())
+    return (*last.place[:3], 1) if last.version.det_time == one.det_time else (one.det_time, 0, (), 0)
 
 
 def _found(

@@ -160,6 +160,7 @@ def _order(
         [_ordered(made.values[name]) for name in key],
         made.constituents,
         [_ordered(value) for value in made.values.values()],
+        made.occ_time,
     )
 
 

@@ -1,0 +1,239 @@
+"""Events that were posted, on their way to their tick: written to the store in groups, and then waiting there.
+
+In: events as mappings or lines of JSON, from any number of threads. Out: rows by their places, for `history.arrivals`.
+What cannot be read is kept like the rest, with the reason, so that a tick can put it among the rejected events.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+from augury import limits
+from augury.algebra.program import Program
+from augury.clock import show_time
+from augury.engine.ports import Post, Store
+from augury.event import TIME_ATTRIBUTES, key_of
+from augury.history.arrivals import arrivals
+from augury.history.raw import RAW_SHOWN_MAX, Broken, RawRows, whole_json
+from augury.local.sources import read_line
+
+Row = Mapping[str, Any] | Broken
+
+_UNTIMED: Final = -1
+"""What stands for the time of reading where there is no clock."""
+
+
+class PostRefused(ValueError):
+    """An event that can be no version of any class, whatever else is there; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """An event that is durable, and its place among all that were posted."""
+
+    place: int
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """A post on its way to the store."""
+
+    line: str
+    is_awaited: bool
+    place: int | None = None
+    error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.place is not None or self.error is not None
+
+
+class Posts:
+    """The posts of an engine; any number of threads may use it. `clock` gives the time of reading, None for none."""
+
+    def __init__(self, program: Program, store: Store, clock: Callable[[], int | None]) -> None:
+        """Take up what waits in the store."""
+        self._program, self._store, self._clock = program, store, clock
+        self._det_fields = _det_fields(program)
+        self._writing = Lock()
+        self._queue: deque[_Ticket] = deque()
+        self._waiting: dict[int, Row] = {}
+        self._last = 0
+        self._doubtful: list[_Ticket] | None = []
+        self._settle()
+
+    def post(self, event: Mapping[str, Any] | str, *, wait: bool) -> Receipt | None:
+        """Write an event, with those of others who wait; or leave it to the next who does."""
+        ticket = _Ticket(_line(event), wait)
+        self._queue.append(ticket)
+        if not wait:
+            return None
+        while not ticket.is_done:
+            with self._writing:
+                if not ticket.is_done:
+                    self._write()
+        if ticket.error is not None:
+            raise ticket.error
+        assert ticket.place is not None
+        return Receipt(ticket.place)
+
+    def flush(self) -> None:
+        """Write what was posted without waiting; raises what the store does, and then it is still there."""
+        with self._writing:
+            error = self._write()
+        if error is not None:
+            raise error
+
+    def waiting(self) -> dict[int, Row]:
+        """What is durable and was not taken, by place, ascending."""
+        with self._writing:
+            self._settle()
+            return dict(self._waiting)
+
+    def taken(self, places: Iterable[int]) -> None:
+        """A committed tick has taken these."""
+        with self._writing:
+            for place in places:
+                self._waiting.pop(place, None)
+
+    def look_again(self) -> None:
+        """What the store says counts, not what is remembered here."""
+        with self._writing:
+            self._doubtful = self._doubtful or []
+
+    # ---- writing; only for who holds the lock ------------------------------------------------------
+
+    def _write(self) -> BaseException | None:
+        """Write all that is in the queue as one transaction; gives what the store raised."""
+        tickets: list[_Ticket] = []
+        try:
+            self._settle()
+            tickets = self._popped()
+            if not tickets:
+                return None
+            now = self._clock()
+            det_time = _UNTIMED if now is None else now
+            rows, reasons = self._read([Post(det_time, ticket.line) for ticket in tickets])
+            lines = [_broken_line(r) if isinstance(r, Broken) else t.line for r, t in zip(rows, tickets, strict=True)]
+        except BaseException as error:
+            tickets = tickets or self._popped()
+            self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.is_awaited)
+            return _failed(tickets, error)
+        # Until it says so, they may be there all the same, if only the answer was lost: `_settle` finds out.
+        self._doubtful = [ticket for ticket in tickets if not ticket.is_awaited]
+        try:
+            places = self._store.append([Post(det_time, line) for line in lines])
+        except BaseException as error:
+            return _failed(tickets, error)
+        self._waiting.update(zip(places, rows, strict=True))
+        self._last, self._doubtful = places[-1], None
+        for number, ticket in enumerate(tickets):
+            if number in reasons:
+                ticket.error = PostRefused(reasons[number])
+            else:
+                ticket.place = places[number]
+        return None
+
+    def _popped(self) -> list[_Ticket]:
+        return [self._queue.popleft() for _ in range(len(self._queue))]
+
+    def _settle(self) -> None:
+        """Where it is in doubt what the store has, look: a group was written as a whole, or not at all."""
+        if self._doubtful is None:
+            return
+        kept = self._store.waiting()
+        rows, _ = self._read([post for _, post in kept])
+        if not kept or kept[-1][0] <= self._last:
+            self._queue.extendleft(reversed(self._doubtful))
+        self._waiting = {place: row for (place, _), row in zip(kept, rows, strict=True)}
+        self._last = max([self._last, *self._waiting])
+        self._doubtful = None
+
+    # ---- reading -----------------------------------------------------------------------------------
+
+    def _read(self, posts: Sequence[Post]) -> tuple[list[Row], dict[int, str]]:
+        """Posts as rows, and by number why some are refused whatever else is there."""
+        rows = [self._row(post) for post in posts]
+        try:
+            return rows, self._refused(rows)
+        except Exception:
+            # One of them is more than the reading can take: the others must not suffer from it.
+            rows = [self._readable(row, post) for row, post in zip(rows, posts, strict=True)]
+            return rows, self._refused(rows)
+
+    def _row(self, post: Post) -> Row:
+        row = _parsed(post.line)
+        return row if isinstance(row, Broken) or post.det_time == _UNTIMED else self._with_time(row, post.det_time)
+
+    def _with_time(self, row: Mapping[str, Any], now: int) -> Mapping[str, Any]:
+        """The row with the time of reading, if it names none."""
+        name = next((value for field, value in row.items() if key_of(field) == "event"), None)
+        fields = self._det_fields.get(key_of(name) if isinstance(name, str) else "", _DET_FIELDS)
+        named = [field for field in row if key_of(field) in fields]
+        if any(row[field] is not None for field in named):
+            return row
+        return {**{field: value for field, value in row.items() if field not in named}, "det_time": show_time(now)}
+
+    def _refused(self, rows: Sequence[Row]) -> dict[int, str]:
+        came = arrivals(self._program, [RawRows("posted", rows, range(len(rows)))])
+        return {refusal.position: refusal.reason for refusal in came.refusals}
+
+    def _readable(self, row: Row, post: Post) -> Row:
+        try:
+            self._refused([row])
+        except Exception as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else f"it cannot be read: {error}"
+            return Broken(why, post.line[:RAW_SHOWN_MAX])
+        return row
+
+
+def _failed(tickets: Iterable[_Ticket], error: BaseException) -> BaseException:
+    """Tell those who wait."""
+    for ticket in tickets:
+        if ticket.is_awaited:
+            ticket.error = error
+    return error
+
+
+_DET_FIELDS: Final = frozenset(name for name, time in TIME_ATTRIBUTES.items() if time == "det_time")
+
+
+def _det_fields(program: Program) -> dict[str, frozenset[str]]:
+    """By class the fields that say when an event was detected, where SOURCE maps some."""
+    found = {}
+    for source in program.sources:
+        mapped = {key_of(foreign): TIME_ATTRIBUTES.get(key_of(own)) for foreign, own in source.columns}
+        plain = {name for name in _DET_FIELDS if name not in mapped}
+        found[key_of(source.event_class)] = frozenset(plain | {f for f, own in mapped.items() if own == "det_time"})
+    return found
+
+
+def _line(event: Mapping[str, Any] | str) -> str:
+    """An event as a line of JSON; one that cannot be read as `_broken_line` has it."""
+    try:
+        line = event if isinstance(event, str) else whole_json(event)
+    except RecursionError:
+        return _broken_line(Broken("it is nested too deeply", ""))
+    except ValueError as error:
+        return _broken_line(Broken(f"it holds a number that is too long: {error}", ""))
+    encoded = line.encode("utf-8", "replace").strip()
+    if len(encoded) > limits.INFER_LINE_BYTES_MAX:
+        too_long = f"it is longer than {limits.INFER_LINE_BYTES_MAX:,} bytes"
+        return _broken_line(Broken(too_long, line[:RAW_SHOWN_MAX]))
+    row = read_line(encoded)
+    return _broken_line(row) if isinstance(row, Broken) else encoded.decode()
+
+
+def _broken_line(row: Broken) -> str:
+    """What could not be read, as it is kept: a list, for no event is one."""
+    return json.dumps([row.reason, row.text])
+
+
+def _parsed(line: str) -> Row:
+    row = read_line(line.encode())
+    return Broken(*json.loads(line)) if isinstance(row, Broken) else row
