@@ -7,11 +7,13 @@ What cannot be read is kept like the rest, with the reason, so that a tick can p
 from __future__ import annotations
 
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from augury import limits
 from augury.algebra.program import Program
@@ -19,10 +21,16 @@ from augury.clock import show_time
 from augury.engine.ports import Post, Store
 from augury.event import TIME_ATTRIBUTES, key_of
 from augury.history.arrivals import arrivals
+from augury.history.plain import plainly_fine
 from augury.history.raw import RAW_SHOWN_MAX, Broken, RawRows, whole_json
 from augury.local.sources import read_line
 
 Row = Mapping[str, Any] | Broken
+
+_GATHERING_SECONDS: Final = 0.001
+"""How long who writes waits at most for others, if there were some the last time: as long as a write takes."""
+
+_MOMENT_SECONDS: Final = 0.00005
 
 _UNTIMED: Final = -1
 """What stands for the time of reading where there is no clock."""
@@ -44,9 +52,12 @@ class _Ticket:
     """A post on its way to the store."""
 
     line: str
+    row: Row
     is_awaited: bool
     place: int | None = None
     error: BaseException | None = None
+    wake: Lock = field(default_factory=Lock)
+    """Held while its thread waits."""
 
     @property
     def is_done(self) -> bool:
@@ -60,7 +71,9 @@ class Posts:
         """Take up what waits in the store."""
         self._program, self._store, self._clock = program, store, clock
         self._det_fields = _det_fields(program)
-        self._writing = Lock()
+        self._is_fine = plainly_fine(program)
+        self._writing, self._leading = Lock(), Lock()
+        self._is_led, self._last_group = False, 1
         self._queue: deque[_Ticket] = deque()
         self._waiting: dict[int, Row] = {}
         self._last = 0
@@ -69,18 +82,45 @@ class Posts:
 
     def post(self, event: Mapping[str, Any] | str, *, wait: bool) -> Receipt | None:
         """Write an event, with those of others who wait; or leave it to the next who does."""
-        ticket = _Ticket(_line(event), wait)
-        self._queue.append(ticket)
+        ticket = _Ticket(*_line(event), wait)
         if not wait:
+            self._queue.append(ticket)
             return None
-        while not ticket.is_done:
-            with self._writing:
-                if not ticket.is_done:
-                    self._write()
+        ticket.wake.acquire()
+        with self._leading:
+            self._queue.append(ticket)
+            leads, self._is_led = not self._is_led, True
+        if not leads:
+            ticket.wake.acquire()  # until it is written, or it is its turn to write
+        if not ticket.is_done:
+            self._lead()
         if ticket.error is not None:
             raise ticket.error
         assert ticket.place is not None
         return Receipt(ticket.place)
+
+    def _lead(self) -> None:
+        """Write what is in the queue, and hand the lead to one of those who came meanwhile.
+
+        Who waits sleeps until its event is written: if all had to pass a lock, those done would stand in the way of
+        those who come next, and groups would be of one.
+        """
+        try:
+            self._gather()
+            with self._writing:
+                self._write()
+        finally:
+            with self._leading:
+                heir = next((one for one in self._queue if one.is_awaited), None)
+                self._is_led = heir is not None
+            if heir is not None:
+                heir.wake.release()
+
+    def _gather(self) -> None:
+        """Give those who were in the last group a moment to come again: one write for all costs little more."""
+        until = time.perf_counter() + _GATHERING_SECONDS
+        while len(self._queue) < self._last_group and time.perf_counter() < until:
+            time.sleep(_MOMENT_SECONDS)
 
     def flush(self) -> None:
         """Write what was posted without waiting; raises what the store does, and then it is still there."""
@@ -118,7 +158,7 @@ class Posts:
                 return None
             now = self._clock()
             det_time = _UNTIMED if now is None else now
-            rows, reasons = self._read([Post(det_time, ticket.line) for ticket in tickets])
+            rows, reasons = self._read([(self._timed(t.row, det_time), t.line) for t in tickets])
             lines = [_broken_line(r) if isinstance(r, Broken) else t.line for r, t in zip(rows, tickets, strict=True)]
         except BaseException as error:
             tickets = tickets or self._popped()
@@ -137,6 +177,8 @@ class Posts:
                 ticket.error = PostRefused(reasons[number])
             else:
                 ticket.place = places[number]
+        self._last_group = len(tickets)
+        _wake(tickets)
         return None
 
     def _popped(self) -> list[_Ticket]:
@@ -147,7 +189,7 @@ class Posts:
         if self._doubtful is None:
             return
         kept = self._store.waiting()
-        rows, _ = self._read([post for _, post in kept])
+        rows, _ = self._read([(self._timed(_parsed(post.line), post.det_time), post.line) for _, post in kept])
         if not kept or kept[-1][0] <= self._last:
             self._queue.extendleft(reversed(self._doubtful))
         self._waiting = {place: row for (place, _), row in zip(kept, rows, strict=True)}
@@ -156,19 +198,18 @@ class Posts:
 
     # ---- reading -----------------------------------------------------------------------------------
 
-    def _read(self, posts: Sequence[Post]) -> tuple[list[Row], dict[int, str]]:
-        """Posts as rows, and by number why some are refused whatever else is there."""
-        rows = [self._row(post) for post in posts]
+    def _read(self, found: Sequence[tuple[Row, str]]) -> tuple[list[Row], dict[int, str]]:
+        """Rows with their lines, and by number why some are refused whatever else is there."""
+        rows = [row for row, _ in found]
         try:
             return rows, self._refused(rows)
         except Exception:
             # One of them is more than the reading can take: the others must not suffer from it.
-            rows = [self._readable(row, post) for row, post in zip(rows, posts, strict=True)]
+            rows = [self._readable(row, line) for row, line in found]
             return rows, self._refused(rows)
 
-    def _row(self, post: Post) -> Row:
-        row = _parsed(post.line)
-        return row if isinstance(row, Broken) or post.det_time == _UNTIMED else self._with_time(row, post.det_time)
+    def _timed(self, row: Row, det_time: int) -> Row:
+        return row if isinstance(row, Broken) or det_time == _UNTIMED else self._with_time(row, det_time)
 
     def _with_time(self, row: Mapping[str, Any], now: int) -> Mapping[str, Any]:
         """The row with the time of reading, if it names none."""
@@ -180,24 +221,34 @@ class Posts:
         return {**{field: value for field, value in row.items() if field not in named}, "det_time": show_time(now)}
 
     def _refused(self, rows: Sequence[Row]) -> dict[int, str]:
-        came = arrivals(self._program, [RawRows("posted", rows, range(len(rows)))])
-        return {refusal.position: refusal.reason for refusal in came.refusals}
+        doubtful = [n for n, row in enumerate(rows) if isinstance(row, Broken) or not self._is_fine(row)]
+        if not doubtful:
+            return {}
+        came = arrivals(self._program, [RawRows("posted", [rows[n] for n in doubtful], doubtful)])
+        return {doubtful[refusal.position]: refusal.reason for refusal in came.refusals}
 
-    def _readable(self, row: Row, post: Post) -> Row:
+    def _readable(self, row: Row, line: str) -> Row:
         try:
             self._refused([row])
         except Exception as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else f"it cannot be read: {error}"
-            return Broken(why, post.line[:RAW_SHOWN_MAX])
+            return Broken(why, line[:RAW_SHOWN_MAX])
         return row
 
 
 def _failed(tickets: Iterable[_Ticket], error: BaseException) -> BaseException:
     """Tell those who wait."""
+    awaited = [ticket for ticket in tickets if ticket.is_awaited]
+    for ticket in awaited:
+        ticket.error = error
+    _wake(awaited)
+    return error
+
+
+def _wake(tickets: Iterable[_Ticket]) -> None:
     for ticket in tickets:
         if ticket.is_awaited:
-            ticket.error = error
-    return error
+            ticket.wake.release()
 
 
 _DET_FIELDS: Final = frozenset(name for name, time in TIME_ATTRIBUTES.items() if time == "det_time")
@@ -213,20 +264,42 @@ def _det_fields(program: Program) -> dict[str, frozenset[str]]:
     return found
 
 
-def _line(event: Mapping[str, Any] | str) -> str:
-    """An event as a line of JSON; one that cannot be read as `_broken_line` has it."""
+def _line(event: Mapping[str, Any] | str) -> tuple[str, Row]:
+    """An event as a line of JSON, and the row that it says; one that cannot be read as `_broken_line` has it."""
     try:
+        if _is_plain(event):
+            line = _ENCODED(event)
+            if line.isascii() and len(line) < _SHORT:
+                # What it would be read as, without reading it.
+                return line, {k: Decimal(repr(v)) if type(v) is float else v for k, v in event.items()}
         line = event if isinstance(event, str) else whole_json(event)
     except RecursionError:
-        return _broken_line(Broken("it is nested too deeply", ""))
+        return _broken(Broken("it is nested too deeply", ""))
     except ValueError as error:
-        return _broken_line(Broken(f"it holds a number that is too long: {error}", ""))
+        return _broken(Broken(f"it holds a number that is too long: {error}", ""))
     encoded = line.encode("utf-8", "replace").strip()
     if len(encoded) > limits.INFER_LINE_BYTES_MAX:
         too_long = f"it is longer than {limits.INFER_LINE_BYTES_MAX:,} bytes"
-        return _broken_line(Broken(too_long, line[:RAW_SHOWN_MAX]))
+        return _broken(Broken(too_long, line[:RAW_SHOWN_MAX]))
     row = read_line(encoded)
-    return _broken_line(row) if isinstance(row, Broken) else encoded.decode()
+    return _broken(row) if isinstance(row, Broken) else (encoded.decode(), row)
+
+
+def _is_plain(event: Mapping[str, Any] | str) -> TypeGuard[dict[str, Any]]:
+    """Whether Python's own encoder writes an event as `whole_json` does."""
+    return type(event) is dict and all(
+        type(name) is str and type(value) in _PLAIN and (type(value) is not float or value - value == 0)
+        for name, value in event.items()
+    )
+
+
+_ENCODED: Final[Callable[[object], str]] = json.JSONEncoder(ensure_ascii=False).encode
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_SHORT: Final = 10_000
+
+
+def _broken(row: Broken) -> tuple[str, Row]:
+    return _broken_line(row), row
 
 
 def _broken_line(row: Broken) -> str:

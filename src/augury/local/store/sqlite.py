@@ -82,8 +82,11 @@ class Sqlite:
         """Add posts; there is one writer, so the places after the last that was given are free."""
         last = connection.exec_driver_sql("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (inbox.name,)).scalar()
         first = (last or 0) + 1
-        whole = (line.encode("utf-8", "backslashreplace").decode() for _, line in posts)
-        rows = [(first + n, fixed_width(t), line) for n, ((t, _), line) in enumerate(zip(posts, whole, strict=True))]
+        times = {det_time: fixed_width(det_time) for det_time, _ in posts}
+        rows = [
+            (first + number, times[det_time], line.encode("utf-8", "backslashreplace").decode())
+            for number, (det_time, line) in enumerate(posts)
+        ]
         connection.exec_driver_sql(f"INSERT INTO {inbox.name} (place, det_time, line) VALUES (?, ?, ?)", rows)
         return list(range(first, first + len(rows)))
 

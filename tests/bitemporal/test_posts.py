@@ -1,0 +1,76 @@
+"""Posts one by one: what is surely fine is never refused, and the quick way to a line says the same as the slow one."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from augury.api import compile
+from augury.history.arrivals import arrivals
+from augury.history.plain import plainly_fine
+from augury.history.raw import RawRows, whole_json
+from augury.local.posts import _line
+from augury.local.sources import read_line
+
+PROGRAM = compile(
+    """
+CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT, b BIGINT, d DOUBLE, s VARCHAR(4), t STRING, f BOOLEAN) ID (k)
+  LIFESPAN (1d);
+CREATE MUTABLE SUBSCRIBED EVENT CLASS T (k INT, due TIMESTAMP) ID (k) LIFESPAN (1d);
+CREATE MUTABLE SUBSCRIBED EVENT CLASS M (k INT) ID (k) LIFESPAN (1d);
+CREATE COMPLEX EVENT CLASS C (k INT) ID (k) AS MATCH A(k, _, _, _, _, _);
+SOURCE M FROM COLUMNS (key AS k);
+"""
+)
+VALUES: list[Any] = [
+    *(None, True, False, 0, -1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, 2**63, 2**53 + 1, 10**400),
+    *(Decimal("1.5"), Decimal("1e400"), Decimal("1e-400"), Decimal("NaN"), Decimal("-0.0"), 1.5),
+    *("", "abcd", "abcde", "ü", "\ud800", "1", "true", "x" * 20, [], {}, [1]),
+]
+TIMES: list[Any] = [
+    *("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456Z", "2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z"),
+    *("0000-01-01T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00+01:00", "2026-13-01T00:00:00Z", None, 0, 1.5, "now"),
+    *("9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z", "2026-01-01T00:00:00.1234567Z"),
+]
+
+
+def random_row(random: Random) -> dict[str, Any]:
+    good = {"k": 1, "b": 2, "d": Decimal("2.5"), "s": "ab", "t": "text", "f": True, "due": TIMES[0]}
+    row: dict[str, Any] = {"event": random.choice(["A", "A", "A", "a", "T", "M", "C", "X", 1, None])}
+    for name, value in good.items():
+        if name == "due" and row["event"] != "T":
+            continue
+        if random.random() < 0.95:
+            row[name] = value if random.random() < 0.9 else random.choice(VALUES)
+    for name in ("occ_time", "det_time"):
+        if random.random() < 0.7:
+            row[name] = TIMES[0] if random.random() < 0.8 else random.choice(TIMES)
+    for name in ("event_id", "more", "seq", "K", "OCC_TIME"):
+        if random.random() < 0.04:
+            row[name] = random.choice(VALUES)
+    return row
+
+
+def test_what_is_surely_fine_is_not_refused() -> None:
+    random, is_fine = Random(7), plainly_fine(PROGRAM)
+    rows = [row for row in (random_row(random) for _ in range(20_000)) if is_fine(row)]
+    assert len(rows) > 1_000
+    came = arrivals(PROGRAM, [RawRows("rows", rows, range(len(rows)))])
+    assert [(rows[one.position], one.reason) for one in came.refusals] == []
+    assert len(came) == len(rows)
+
+
+def test_the_quick_way_to_a_line_says_the_same() -> None:
+    random = Random(8)
+    for _ in range(5_000):
+        event = random_row(random)
+        try:
+            slow = whole_json(event).encode("utf-8", "replace").strip()
+        except ValueError:
+            continue
+        line, row = _line(event)
+        expected = read_line(slow)
+        assert repr(row) == repr(expected), event
+        if isinstance(expected, dict):
+            assert line.encode() == slow
