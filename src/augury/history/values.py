@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from augury import types as t
-from augury.clock import microseconds_of
+from augury.clock import NoSuchTime, microseconds_of
 from augury.kernels.columns import arrow_type, casts, exact, spelling
 from augury.kernels.columns.column import DAY_US, Column, Mask, arrow, floats, missing, numbers, truths
 
@@ -390,3 +390,12 @@ _GROUP_ARRAYS: Final[dict[type, Callable[[Sequence[Any]], pa.Array]]] = {
     datetime: _moment_array,
     date: lambda values: pa.array(values, pa.date32()),
 }
+
+
+def moment_us(text: str) -> int:
+    """A time as users write it, in microseconds since the epoch; raises `NoSuchTime`."""
+    fitted = fit(pa.array([text]), t.TIMESTAMP, text=True)
+    if fitted.misfits is not None:
+        raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, or seconds since the epoch")
+    moment: int = fitted.values.cast(pa.int64())[0].as_py()
+    return moment

@@ -27,10 +27,9 @@ from augury.local.sources import read_line
 
 Row = Mapping[str, Any] | Broken
 
-_GATHERING_SECONDS: Final = 0.001
-"""How long who writes waits at most for others, if there were some the last time: as long as a write takes."""
-
 _MOMENT_SECONDS: Final = 0.00005
+_MOMENTS: Final = 10
+"""How long who writes waits at most for others, if there were some the last time: about as long as a write takes."""
 
 _UNTIMED: Final = -1
 """What stands for the time of reading where there is no clock."""
@@ -118,8 +117,9 @@ class Posts:
 
     def _gather(self) -> None:
         """Give those who were in the last group a moment to come again: one write for all costs little more."""
-        until = time.perf_counter() + _GATHERING_SECONDS
-        while len(self._queue) < self._last_group and time.perf_counter() < until:
+        for _ in range(_MOMENTS):
+            if len(self._queue) >= self._last_group:
+                return
             time.sleep(_MOMENT_SECONDS)
 
     def flush(self) -> None:

@@ -15,10 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
 from augury.algebra.program import Program
-from augury.clock import NoSuchTime
 from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
 from augury.engine.once import goes_in_one_step
@@ -27,13 +24,12 @@ from augury.engine.tick import tick_at_most
 from augury.history.arrivals import arrived
 from augury.history.coming import came, received
 from augury.history.raw import Rejected
-from augury.history.values import fit
+from augury.history.values import moment_us
 from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out, triggers_not_run
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.output import lines
 from augury.local.sources import read_events
 from augury.local.ticking import TickReplay, refuse
-from augury.types import TIMESTAMP
 
 _REJECTED_SHOWN_MAX: Final = 20
 _LINES_AT_ONCE: Final = 1000
@@ -92,7 +88,7 @@ def replay(
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
     else the whole history at once, which is the same and faster.
     """
-    until_us = None if until is None else tick_at_most(_moment(until), program.settings.chronon_us)
+    until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     with _failing(events):
         if engine == "local":
             refuse(program)
@@ -202,14 +198,6 @@ def _elsewhere(name: str, program: Program, path: str, until_us: int | None) -> 
             raise
         raise Failed(diagnostics, 1) from None
     return detected
-
-
-def _moment(text: str) -> int:
-    fitted = fit(pa.array([text]), TIMESTAMP, text=True)
-    if fitted.misfits is not None:
-        raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, or seconds since the epoch")
-    moment: int = fitted.values.cast(pa.int64())[0].as_py()
-    return moment
 
 
 def _errors(name: str, count: int) -> str:

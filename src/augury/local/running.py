@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
+from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
 from typing import Any, Final
@@ -31,10 +32,15 @@ from augury.event import EventClass, key_of
 from augury.history import views
 from augury.history.arrivals import Arrivals, arrivals
 from augury.history.raw import RawRows
+from augury.history.values import moment_us
 from augury.kernels.sealed import UnfitState
+from augury.kernels.told import Why
+from augury.local.engine import triggers_not_run
 from augury.local.posts import PostRefused, Posts, Receipt
 from augury.local.selects import duck_selects
 from augury.local.store.errors import AlreadyCommitted
+from augury.local.ticking import refuse
+from augury.local.why import why_selected
 
 __all__ = ["CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
 
@@ -43,8 +49,12 @@ LOG: Final = logging.getLogger("augury")
 SNAPSHOT_VERSIONS_MIN: Final = 20_000
 """Versions read since the last snapshot before the next is due: fewer are worked out again in no time."""
 
-Moment = datetime | int
-"""A time: a datetime (UTC where it has no zone), or microseconds since the epoch."""
+Moment = datetime | int | str
+"""A time: a datetime (UTC where it has no zone), ISO text, or microseconds since the epoch."""
+
+
+class Closed(RuntimeError):
+    """An engine that was closed takes no events and no time."""
 
 
 class CannotRecover(RuntimeError):
@@ -62,16 +72,20 @@ class LocalEngine:
     def __init__(
         self,
         program: Program,
-        store: str | Store | None = None,
+        store: str | Path | Store | None = None,
         *,
         clock: Callable[[], int] | None = None,
         snapshot_versions_min: int = SNAPSHOT_VERSIONS_MIN,
     ) -> None:
-        """Open the store, and come to the state after its last tick."""
+        """Open the store, and come to the state after its last tick; raises `CannotRun` and what the store does."""
+        refuse(program)
         self.program = program
         self.clock = clock
         self.reports: list[str] = []
         """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
+        for warning in triggers_not_run(program):
+            self._report(warning.message)
+        self._is_closed = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
         selects = duck_selects(program)
@@ -88,7 +102,7 @@ class LocalEngine:
             self._state: EngineState = self._recovered()
             self._posts = Posts(program, self._store, self._now)
         except BaseException:
-            _close(self._store)
+            self._store.close()
             raise
 
     # ---- events ----------------------------------------------------------------------------------
@@ -100,11 +114,16 @@ class LocalEngine:
         written with the next that somebody waits for, or by `flush`. Raises `PostRefused` for what is no event of this
         program (it is among the rejected events all the same), and what the store raises when it cannot write.
         """
+        self._refuse_if_closed()
         return self._posts.post(event, wait=wait)
 
     def flush(self) -> None:
         """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
         self._posts.flush()
+
+    def _refuse_if_closed(self) -> None:
+        if self._is_closed:
+            raise Closed("the engine is closed: open another one on its store")
 
     def _now(self) -> int | None:
         return None if self.clock is None else self.clock()
@@ -126,6 +145,7 @@ class LocalEngine:
 
     def ticks_to(self, moment: Moment) -> Generator[Ticked]:
         """The same tick by tick; whoever stops in between leaves the rest to the next call."""
+        self._refuse_if_closed()
         until = _us(moment)
         self.flush()
         with self._working:
@@ -301,6 +321,10 @@ class LocalEngine:
         known = views.known_at(table, event_class, _FOR_EVER if known_at is None else _us(known_at))
         return known if as_of is None else views.as_of(known, _us(as_of))
 
+    def why(self, name: str, number: int) -> Why:
+        """What a version of a SELECT class is made of, by its number in the history; raises `NotAnOccurrence`."""
+        return why_selected(self.program, self._store, self._class(name), number)
+
     def _class(self, name: str) -> EventClass:
         plan = self.program.class_plan(name)
         if plan is None:
@@ -330,10 +354,13 @@ class LocalEngine:
     def close(self) -> None:
         """Stop, and let the store go; what was posted and not read waits there."""
         self.stop()
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
             self.flush()
         finally:
-            _close(self._store)
+            self._store.close()
 
     def __enter__(self) -> LocalEngine:
         """The engine itself."""
@@ -394,22 +421,24 @@ _POSTED: Final = "posted"
 
 
 def _us(moment: Moment) -> int:
-    return moment if isinstance(moment, int) else microseconds_of(moment)
+    match moment:
+        case int():
+            return moment
+        case str():
+            return moment_us(moment)
+        case datetime():
+            return microseconds_of(moment)
+        case _:
+            raise TypeError(f"a time is a datetime, ISO text or whole microseconds, not {moment!r}")
 
 
-def _opened(program: Program, store: str | Store | None) -> Store:
+def _opened(program: Program, store: str | Path | Store | None) -> Store:
     if store is None:
         from augury.local.store.memory import MemoryStore
 
         return MemoryStore(program)
-    if isinstance(store, str):
+    if isinstance(store, str | Path):
         from augury.local.store.sql import open_store
 
-        return open_store(store, program)
+        return open_store(str(store), program)
     return store
-
-
-def _close(store: Store) -> None:
-    close = getattr(store, "close", None)
-    if close is not None:
-        close()

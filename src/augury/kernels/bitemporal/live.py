@@ -60,7 +60,7 @@ class Versions:
 
 
 def keys_of(event_class: EventClass, values: Sequence[pa.Array], seq: Integers) -> list[Any]:
-    """The keys of versions, in the order of the ID; of a class with `ID ()` the `seq`, so that each is an event of its own."""
+    """The keys of versions, in the order of the ID; with `ID ()` the `seq`, so that each is an event of its own."""
     if not event_class.key:
         return list(seq.tolist())
     places = {key_of(attribute.name): place for place, attribute in enumerate(event_class.attributes)}

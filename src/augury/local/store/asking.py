@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from augury.clock import NoSuchTime
 from augury.event import EventClass
-from augury.history.values import fit
+from augury.history.values import moment_us
 from augury.history.views import as_of, diff, known_at
 from augury.local.store.sql import open_store
-from augury.types import TIMESTAMP
 
 _EVER_US: Final = (1 << 63) - 1
 
@@ -43,7 +42,7 @@ def ask(url: str, question: Question) -> Answer:
     """The versions asked for; raises `NoSuchTime`, and what `open_store` and `SqlReader.class_named` raise."""
     moments = [question.as_of, question.known_at, *(question.between or ())]
     now_us = time.time_ns() // 1000
-    as_of_us, known_at_us, *between = (None if text is None else moment_us(text, now_us) for text in moments)
+    as_of_us, known_at_us, *between = (None if text is None else _moment_us(text, now_us) for text in moments)
     with open_store(url, read_only=True) as reader:
         event_class = reader.class_named(question.event_class)
         table = reader.history(event_class)
@@ -70,12 +69,6 @@ def _then(table: pa.Table, event_class: EventClass, as_of_us: int | None, known_
     return known if as_of_us is None else as_of(known, as_of_us)
 
 
-def moment_us(text: str, now_us: int) -> int:
-    """A time as users write it; raises `NoSuchTime`."""
-    if text.strip().lower() == "now":
-        return now_us
-    fitted = fit(pa.array([text]), TIMESTAMP, text=True)
-    if fitted.misfits is not None:
-        raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, seconds since the epoch, or now")
-    moment: int = fitted.values.cast(pa.int64())[0].as_py()
-    return moment
+def _moment_us(text: str, now_us: int) -> int:
+    """A time as users write it, or the word `now`; raises `NoSuchTime`."""
+    return now_us if text.strip().lower() == "now" else moment_us(text)

@@ -88,8 +88,8 @@ class _State:
     """What one tick leaves for the next.
 
     `made_of` is kept for events of SELECTs, `complex_parts` for each event of a MATCH or COMPOSITE the complex events
-    that its newest version was made of when it took place; `items` are all versions ever, for MATCH and COMPOSITE, of which `detected`
-    are the occurrences so far, by class.
+    that its newest version was made of when it took place; `items` are all versions ever, for MATCH and COMPOSITE, of
+    which `detected` are the occurrences so far, by class.
     """
 
     history: list[Version] = field(default_factory=list)
