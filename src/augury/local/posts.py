@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from threading import Lock
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from augury import limits
 from augury.algebra.program import Program
@@ -267,11 +267,10 @@ def _det_fields(program: Program) -> dict[str, frozenset[str]]:
 def _line(event: Mapping[str, Any] | str) -> tuple[str, Row]:
     """An event as a line of JSON, and the row that it says; one that cannot be read as `_broken_line` has it."""
     try:
-        if _is_plain(event):
+        if type(event) is dict and (row := _plain(event)) is not None:
             line = _ENCODED(event)
             if line.isascii() and len(line) < _SHORT:
-                # What it would be read as, without reading it.
-                return line, {k: Decimal(repr(v)) if type(v) is float else v for k, v in event.items()}
+                return line, row
         line = event if isinstance(event, str) else whole_json(event)
     except RecursionError:
         return _broken(Broken("it is nested too deeply", ""))
@@ -281,16 +280,23 @@ def _line(event: Mapping[str, Any] | str) -> tuple[str, Row]:
     if len(encoded) > limits.INFER_LINE_BYTES_MAX:
         too_long = f"it is longer than {limits.INFER_LINE_BYTES_MAX:,} bytes"
         return _broken(Broken(too_long, line[:RAW_SHOWN_MAX]))
-    row = read_line(encoded)
-    return _broken(row) if isinstance(row, Broken) else (encoded.decode(), row)
+    read = read_line(encoded)
+    return _broken(read) if isinstance(read, Broken) else (encoded.decode(), read)
 
 
-def _is_plain(event: Mapping[str, Any] | str) -> TypeGuard[dict[str, Any]]:
-    """Whether Python's own encoder writes an event as `whole_json` does."""
-    return type(event) is dict and all(
-        type(name) is str and type(value) in _PLAIN and (type(value) is not float or value - value == 0)
-        for name, value in event.items()
-    )
+def _plain(event: Mapping[str, Any]) -> Row | None:
+    """What an event is read as once it is written by Python's own encoder; None where `whole_json` has to write it."""
+    row: dict[str, Any] = {}
+    for name, value in event.items():
+        kind = type(value)
+        if type(name) is not str or kind not in _PLAIN:
+            return None
+        if kind is float:
+            if value - value != 0:
+                return None
+            value = Decimal(repr(value))
+        row[name] = value
+    return row
 
 
 _ENCODED: Final[Callable[[object], str]] = json.JSONEncoder(ensure_ascii=False).encode
