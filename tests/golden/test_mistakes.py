@@ -201,7 +201,14 @@ def write(folder: Path) -> dict[str, list[str]]:
         "E511 a row that cannot be read": ["infer", "partly.jsonl"],
         "E512 no data format": ["infer", "picture.csv"],
         "E520 an engine that is not there": ["run", "good.bicepl", "--events", "empty.jsonl", "--engine", "spark"],
-        "E530 no place for a store": ["run", "good.bicepl", "--events", "empty.jsonl", "--store", "no/such/folder/s.db"],
+        "E530 no place for a store": [
+            "run",
+            "good.bicepl",
+            "--events",
+            "empty.jsonl",
+            "--store",
+            "no/such/folder/s.db",
+        ],
     }
 
 

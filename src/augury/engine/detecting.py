@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, refused_for
 from augury.engine.reading import nothing
+from augury.engine.rows import whole
 from augury.engine.state import EngineState
 from augury.engine.ticked import ClassVersions
 from augury.history.merge import merge
@@ -109,7 +110,7 @@ def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurre
     """Occurrences as versions of events: one with the key of an event that is there changes it."""
     event_class, view = found.event_class, state.classes[place].view
     number = np.arange(view.read + 1, view.read + 1 + len(found))
-    columns = tuple(_one_chunk(column) for column in found.values.columns)
+    columns = tuple(whole(column) for column in found.values.columns)
     keys = keys_of(event_class, columns, number)
     change = np.full(len(found), ANNOUNCE, np.uint8)
     if event_class.key:
@@ -123,10 +124,6 @@ def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurre
     return ClassVersions(
         event_class, number, found.values, seq, found.occ_time, found.det_time, change, keys, found.constituents
     )
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def link_detected(

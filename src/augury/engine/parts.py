@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from augury.engine.plan import SelectUnit
-from augury.engine.rows import Rows
+from augury.engine.rows import Rows, whole
 from augury.event import EventClass
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal import NEVER, Due, LiveView, live_slots
@@ -103,7 +103,7 @@ class Given:
         if not len(rows):
             return
         slots = self._room(len(rows))
-        columns = {name: _whole(rows.attributes.column(name)) for name in self.cells}
+        columns = {name: whole(rows.attributes.column(name)) for name in self.cells}
         for name, column in columns.items():
             self.cells[name].put(slots, column)
         self.occ_time[slots] = rows.occ_time.to_numpy(zero_copy_only=False)
@@ -121,10 +121,6 @@ class Given:
         slots = np.concatenate([np.array(again, np.int64), np.arange(self.used, end)])
         self.used = end
         return slots
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(slots=True)

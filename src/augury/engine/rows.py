@@ -61,6 +61,8 @@ class Rows:
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
     """The column in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
     chunks = column.combine_chunks()
     return pa.concat_arrays(chunks.chunks) if isinstance(chunks, pa.ChunkedArray) else chunks
 

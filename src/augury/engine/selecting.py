@@ -19,7 +19,7 @@ from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import Selects
 from augury.engine.reading import nothing, table_of
-from augury.engine.rows import Rows, changes, keyed
+from augury.engine.rows import Rows, changes, keyed, whole
 from augury.engine.state import EngineState, Node
 from augury.engine.ticked import ClassVersions
 from augury.event import EventClass, key_of
@@ -78,14 +78,10 @@ def select(
 
 def row_keys(event_class: EventClass, rows: Rows) -> list[Any]:
     """What events are known by: the key; with `ID ()` all attributes and the time."""
-    columns = [_whole(column) for column in rows.attributes.columns]
+    columns = [whole(column) for column in rows.attributes.columns]
     if event_class.key:
         return keys_of(event_class, columns, np.zeros(len(rows), np.int64))
     return list(zip(*(key_values(column) for column in columns), rows.occ_time.to_pylist(), strict=True))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def no_rows(event_class: EventClass) -> Rows:
@@ -111,7 +107,7 @@ def differences(
     gone_at = np.array([view.slots[key] for key in gone], np.int64)
     columns = [
         pa.concat_arrays(
-            [_whole(now.rows.attributes.column(i).take(pa.array(said))), _kept(event_class, i, view, gone_at)]
+            [whole(now.rows.attributes.column(i).take(pa.array(said))), _kept(event_class, i, view, gone_at)]
         )
         for i in range(len(event_class.attributes))
     ]
@@ -168,7 +164,7 @@ def _already(state: EngineState, place: int, rows: Rows, said: Integers, slots: 
     chosen = rows.taken(said[there])
     like = view.times["occ"][at] == chosen.occ_time.to_numpy(zero_copy_only=False)
     for column, cells in zip(chosen.attributes.columns, view.cells.values(), strict=True):
-        pairs = zip(key_values(_whole(column)), key_values(cells.at(at)), strict=True)
+        pairs = zip(key_values(whole(column)), key_values(cells.at(at)), strict=True)
         like &= np.fromiter((one == other for one, other in pairs), np.bool_, len(at))
     same[there] = like
     return same

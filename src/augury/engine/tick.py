@@ -18,6 +18,7 @@ from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
 from augury.engine.reading import Read, next_by_clock, read_again, read_arrivals
+from augury.engine.rows import whole
 from augury.engine.selecting import Views
 from augury.engine.state import EngineState
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
@@ -73,9 +74,8 @@ class _Tick:
         self.versions[place] = versions
         state, plan = self.state.classes[place], self.plan
         first = state.view.read
-        columns = tuple(column.combine_chunks() for column in versions.values.columns)
         read = Versions(
-            tuple(c.chunk(0) if hasattr(c, "chunk") and c.num_chunks == 1 else c for c in columns),
+            tuple(whole(column) for column in versions.values.columns),
             versions.occ_time,
             versions.det_time,
             versions.seq,

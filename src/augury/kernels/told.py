@@ -112,7 +112,6 @@ class Why:
         ]
         return "\n".join([f"takes place {place}{f' with {bound}' if bound else ''}", *(f"  {line}" for line in lines)])
 
-
     def _place(self) -> str:
         if self.seq is not None:
             return f"at {self.seq}"

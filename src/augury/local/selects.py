@@ -6,7 +6,7 @@ In: plans and views. Out: rows. Each plan is translated once; what cannot be is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -22,11 +22,12 @@ class DuckSelects:
     """Runs the SELECTs of one program; not for several threads at a time."""
 
     plans: Mapping[str, Translated]
-    duck: Duck = field(default_factory=Duck)
+    _duck: Duck | None = None
 
     def rows(self, plan: ClassPlan, views: Mapping[str, pa.Table], now_us: int) -> Rows:
         """The rows of a SELECT class over views, by class name; raises `SelectFailed`."""
-        return evaluated(self.plans[key_of(plan.event_class.name)], views, now_us, self.duck)
+        self._duck = self._duck or Duck()  # only now: it takes as long to start as many a replay
+        return evaluated(self.plans[key_of(plan.event_class.name)], views, now_us, self._duck)
 
 
 def duck_selects(program: Program) -> DuckSelects:
