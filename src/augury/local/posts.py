@@ -7,12 +7,11 @@ What cannot be read is kept like the rest, with the reason, so that a tick can p
 from __future__ import annotations
 
 import json
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Final
 
 from augury import limits
@@ -27,8 +26,7 @@ from augury.local.sources import read_line
 
 Row = Mapping[str, Any] | Broken
 
-_MOMENT_SECONDS: Final = 0.00005
-_MOMENTS: Final = 10
+_GATHERING_SECONDS: Final = 0.0005
 """How long who writes waits at most for others, if there were some the last time: about as long as a write takes."""
 
 _UNTIMED: Final = -1
@@ -72,7 +70,7 @@ class Posts:
         self._det_fields = _det_fields(program)
         self._is_fine = plainly_fine(program)
         self._writing, self._leading = Lock(), Lock()
-        self._is_led, self._last_group = False, 1
+        self._is_led, self._last_group, self._all_there = False, 1, Event()
         self._queue: deque[_Ticket] = deque()
         self._waiting: dict[int, Row] = {}
         self._last = 0
@@ -89,6 +87,8 @@ class Posts:
         with self._leading:
             self._queue.append(ticket)
             leads, self._is_led = not self._is_led, True
+        if not leads and len(self._queue) >= self._last_group:
+            self._all_there.set()
         if not leads:
             ticket.wake.acquire()  # until it is written, or it is its turn to write
         if not ticket.is_done:
@@ -117,10 +117,9 @@ class Posts:
 
     def _gather(self) -> None:
         """Give those who were in the last group a moment to come again: one write for all costs little more."""
-        for _ in range(_MOMENTS):
-            if len(self._queue) >= self._last_group:
-                return
-            time.sleep(_MOMENT_SECONDS)
+        self._all_there.clear()
+        if len(self._queue) < self._last_group:
+            self._all_there.wait(_GATHERING_SECONDS)
 
     def flush(self) -> None:
         """Write what was posted without waiting; raises what the store does, and then it is still there."""
