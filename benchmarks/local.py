@@ -71,12 +71,12 @@ def engine_of(text: str) -> tuple[Any, Any, Any]:
     from augury.engine.plan import engine_plan
     from augury.engine.state import initial
     from augury.engine.tick import Ports
-    from augury.local.selects import duck_selects
     from augury.local.store.memory import MemoryStore
+    from augury.local.ticking import runnable
 
     program = augury.compile(text)
     plan, store = engine_plan(program), MemoryStore(program)
-    return plan, initial(plan), Ports(duck_selects(program), store, time.perf_counter)
+    return plan, initial(plan), Ports(runnable(program), store, time.perf_counter)
 
 
 def run(plan: Any, state: Any, ports: Any, tables: dict[str, pa.Table], until: int | None = None) -> Iterator[Any]:

@@ -21,7 +21,7 @@ from augury.kernels.bitemporal import as_of_now
 from augury.kernels.reference.bitemporal import Action, Change, Raw, Reason, Rejected, Run, Tick, Version
 from augury.kernels.reference.bitemporal.running import Failed
 from augury.kernels.reference.bitemporal.version import key_values
-from augury.local.selects import duck_selects
+from augury.local.ticking import runnable
 from tests.bitemporal.corpus import json_of
 
 CHANGES = (Change.ANNOUNCE, Change.CHANGE, Change.WITHDRAW)
@@ -51,7 +51,7 @@ def ticked(program: Program, raws: Sequence[Raw], until: int | None) -> tuple[En
     state, known = initial(plan), Known()
     came = arrivals(program, [raw_rows(program, raws)])
     found = []
-    for one in ticks(plan, state, came, until, Ports(duck_selects(program), known)):
+    for one in ticks(plan, state, came, until, Ports(runnable(program), known)):
         known.note(one)
         found.append(one)
     return plan, state, found

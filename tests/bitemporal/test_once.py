@@ -12,7 +12,7 @@ from augury.history.raw import Raw
 from augury.local.engine import detect_in
 from augury.local.kernel import match_kernel
 from augury.local.output import lines
-from augury.local.ticking import TickReplay
+from augury.local.ticking import TickReplay, runnable
 from tests.bitemporal.generate import generate_mixed
 from tests.bitemporal.local import raw_rows
 
@@ -25,7 +25,7 @@ def both(program: Program, raw: Raw, until: int | None) -> tuple[list[str], list
         return None
     detected = detect_in(program, rows, match_kernel, until_us=until)
     at_once = list(lines(detected.versions, detected.occurrences, program.settings.chronon_us))
-    ticking = TickReplay(program, arrived(program, rows), until)
+    ticking = TickReplay(program, runnable(program), arrived(program, rows), until)
     by_ticks = [line for text in ticking.texts() for line in text.splitlines()]
     assert sorted(detected.rejected.reason) == sorted(ticking.rejected.reason)
     assert detected.absorbed == ticking.counts["absorbed"]

@@ -38,11 +38,11 @@ from augury.history.arrivals import arrivals
 from augury.history.raw import RawRows
 from augury.kernels.reference.bitemporal import Raw
 from augury.local.running import CannotRecover, LocalEngine, PostRefused
-from augury.local.selects import duck_selects
 from augury.local.store.memory import MemoryStore
 from augury.local.store.reading import SqlReader
 from augury.local.store.sql import SqlStore, open_store
 from augury.local.store.tables import purged as purged_table
+from augury.local.ticking import runnable
 from tests.bitemporal.corpus import json_of
 from tests.bitemporal.generate import SECOND, START, Generated, generate, generate_mixed
 from tests.bitemporal.local import Known, versions_of
@@ -401,7 +401,7 @@ def replayed(case: Generated, raws: Sequence[Raw]) -> list[dict[str, Any]]:
     rows = [json_of(case.program, raw) for raw in raws]
     came = arrivals(case.program, [RawRows("raws", rows, range(len(rows)))])
     found = []
-    for one in ticks(plan, initial(plan), came, case.until, Ports(duck_selects(case.program), known)):
+    for one in ticks(plan, initial(plan), came, case.until, Ports(runnable(case.program), known)):
         known.note(one)
         found.append(told(one))
     return found

@@ -86,7 +86,8 @@ class EnginePlan:
 
     `received` are the places of subscribed and clock classes, whose index there is their code in batches; `units`
     derive the others, each after those it reads. `detected_from` are the classes whose events may be constituents
-    of what a MATCH or COMPOSITE finds.
+    of what a MATCH or COMPOSITE finds. `clocks` are the codes of clock classes with their schedules, `selects_of` has
+    for each place the numbers of the units of the SELECTs that read it.
     """
 
     program: Program
@@ -95,10 +96,9 @@ class EnginePlan:
     watches: tuple[Watch, ...]
     units: tuple[Unit, ...]
     detected_from: frozenset[int]
-
-    def selects_of(self, place: int) -> list[int]:
-        """The units of the SELECTs that read a class, by number."""
-        return [n for n, unit in enumerate(self.units) if isinstance(unit, SelectUnit) and place in unit.reads]
+    received_classes: tuple[EventClass, ...]
+    clocks: tuple[tuple[int, Cron | Every], ...]
+    selects_of: tuple[tuple[int, ...], ...]
 
     @property
     def chronon_us(self) -> int:
@@ -106,23 +106,9 @@ class EnginePlan:
         return self.program.settings.chronon_us
 
     @property
-    def received_classes(self) -> tuple[EventClass, ...]:
-        """The classes that versions come in for."""
-        return tuple(self.classes[place].event_class for place in self.received)
-
-    @property
     def lifespans_us(self) -> tuple[int | None, ...]:
         """By place; None for ever."""
         return tuple(plan.event_class.lifespan_us for plan in self.classes)
-
-    def clocks(self) -> list[tuple[int, Cron | Every]]:
-        """The clock classes by their codes, with their schedules."""
-        found = []
-        for code, place in enumerate(self.received):
-            derivation = self.classes[place].derivation
-            if isinstance(derivation, Cron | Every):
-                found.append((code, derivation))
-        return found
 
 
 def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
@@ -141,7 +127,23 @@ def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
         tuple(watch(plan.event_class, plan.statements) for plan in classes),
         units,
         _detected_from(classes, received, units),
+        tuple(classes[place].event_class for place in received),
+        tuple(_clocks(classes, received)),
+        tuple(tuple(_selects_of(units, place)) for place in range(len(classes))),
     )
+
+
+def _clocks(classes: Sequence[ClassPlan], received: Sequence[int]) -> Iterator[tuple[int, Cron | Every]]:
+    for code, place in enumerate(received):
+        derivation = classes[place].derivation
+        if isinstance(derivation, Cron | Every):
+            yield code, derivation
+
+
+def _selects_of(units: Sequence[Unit], place: int) -> Iterator[int]:
+    for number, unit in enumerate(units):
+        if isinstance(unit, SelectUnit) and place in unit.reads:
+            yield number
 
 
 def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:

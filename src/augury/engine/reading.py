@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import repeat
 
 import numpy as np
@@ -88,7 +89,7 @@ def _clock_rows(plan: EnginePlan, state: EngineState, tick: int) -> dict[int, Cl
     """The events that the clock posts since the last tick, or in the first chronon."""
     since = tick - plan.chronon_us if state.tick is None else state.tick
     found = {}
-    for code, schedule in plan.clocks():
+    for code, schedule in plan.clocks:
         due = np.fromiter(times_due(schedule, since, tick), np.int64)
         if len(due):
             found[code] = ClassRows(Part((), due, due, None, None), np.full(len(due), -1))
@@ -98,7 +99,7 @@ def _clock_rows(plan: EnginePlan, state: EngineState, tick: int) -> dict[int, Cl
 def next_by_clock(plan: EnginePlan, since_us: int) -> int | None:
     """When the clock posts its next event, at or after a time."""
     far = since_us + limits.DURATION_US_MAX
-    found = [next(iter(times_due(schedule, since_us, far)), None) for _, schedule in plan.clocks()]
+    found = [next(iter(times_due(schedule, since_us, far)), None) for _, schedule in plan.clocks]
     return min((time for time in found if time is not None), default=None)
 
 
@@ -212,6 +213,7 @@ def batch_of(
     return Batch(tuple(classes), code, at, seq, occ_time, det_time, kind, tables, tuple(None for _ in classes))
 
 
+@cache
 def nothing(event_class: EventClass) -> pa.Table:
     """No version of a class."""
     return table_of(event_class, [pa.array([], arrow_type(attribute.type)) for attribute in event_class.attributes])

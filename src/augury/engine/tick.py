@@ -170,7 +170,7 @@ class _Tick:
 
     def _news(self, place: int, slots: Integers, gone: Integers) -> None:
         """Tell the SELECTs that read a class what became of its events."""
-        for number in self.plan.selects_of(place):
+        for number in self.plan.selects_of[place]:
             unit = self.plan.units[number]
             assert isinstance(unit, SelectUnit)
             self._remembered(number).news(unit, place, self.state.classes[place].view, slots, gone, self.tick)

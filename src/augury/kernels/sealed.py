@@ -28,8 +28,10 @@ def unsealed(operator: str, version: int, fingerprint: str, data: bytes) -> byte
         header = json.loads(line)
     except ValueError:
         raise UnfitState("the header of the state is damaged") from None
-    if header.get("format") != version:
-        raise UnfitState(f"the state has format {header.get('format')}; this version reads format {version}")
+    if not isinstance(header, dict) or not {"format", "checksum", "fingerprint"} <= header.keys():
+        raise UnfitState("the header of the state is damaged")
+    if header["format"] != version:
+        raise UnfitState(f"the state has format {header['format']}; this version reads format {version}")
     if not found or hashlib.sha256(content).hexdigest() != header["checksum"]:
         raise UnfitState("the state is damaged: its checksum does not fit")
     if header["fingerprint"] != fingerprint:

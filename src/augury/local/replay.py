@@ -29,7 +29,7 @@ from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.output import lines
 from augury.local.sources import read_events
-from augury.local.ticking import TickReplay, refuse
+from augury.local.ticking import TickReplay, runnable
 
 _REJECTED_SHOWN_MAX: Final = 20
 _LINES_AT_ONCE: Final = 1000
@@ -91,11 +91,11 @@ def replay(
     until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     with _failing(events):
         if engine == "local":
-            refuse(program)
+            selects = runnable(program)
             rows = came(program, read_events(events), until_us=until_us)
             names = [received(program)[code].name for code in rows.withdrawn()]
             if store is not None or not goes_in_one_step(program, names):
-                ticking = TickReplay(program, arrived(program, rows), until_us, _store(program, store))
+                ticking = TickReplay(program, selects, arrived(program, rows), until_us, _store(program, store))
                 return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
             detected = detect_in(program, rows, match_kernel, until_us=until_us)
         else:

@@ -37,9 +37,8 @@ from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
 from augury.local.engine import triggers_not_run
 from augury.local.posts import PostRefused, Posts, Receipt
-from augury.local.selects import duck_selects
 from augury.local.store.errors import AlreadyCommitted
-from augury.local.ticking import refuse
+from augury.local.ticking import runnable
 from augury.local.why import why_selected
 
 __all__ = ["CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
@@ -78,7 +77,7 @@ class LocalEngine:
         snapshot_versions_min: int = SNAPSHOT_VERSIONS_MIN,
     ) -> None:
         """Open the store, and come to the state after its last tick; raises `CannotRun` and what the store does."""
-        refuse(program)
+        selects = runnable(program)
         self.program = program
         self.clock = clock
         self.reports: list[str] = []
@@ -88,7 +87,6 @@ class LocalEngine:
         self._is_closed = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
-        selects = duck_selects(program)
         self._working = RLock()
         self._unkept: tuple[Ticked, list[int]] | None = None
         self._is_spoiled = False

@@ -30,8 +30,8 @@ from augury.history.refusing import told
 from augury.history.schedule import TooManyDue
 from augury.kernels.composite.sharing import FLAT_ROWS_MIN
 from augury.local.output import tick_lines
-from augury.local.select import translated
-from augury.local.selects import duck_selects
+from augury.local.select import Translated, translated
+from augury.local.selects import DuckSelects
 from augury.local.sql.kinds import Untranslatable
 
 _LINES_AT_ONCE: Final = 1000
@@ -43,6 +43,7 @@ class TickReplay:
     """A replay at work; `texts` runs it, and afterwards the rest tells about it."""
 
     program: Program
+    selects: DuckSelects
     came: Arrivals
     until_us: int | None
     store: Store | None = None
@@ -68,7 +69,7 @@ class TickReplay:
         came = self.came
         plan = engine_plan(self.program, flat=len(came) >= FLAT_ROWS_MIN)
         ids = KnownIds()
-        ports = Ports(duck_selects(self.program), self.store or ids, time.perf_counter)
+        ports = Ports(self.selects, self.store or ids, time.perf_counter)
         if self.until_us is None and not len(came):
             self.rejected = told(came.refusals, came.place)
         try:
@@ -119,26 +120,27 @@ def _joined(one: Rejected, other: Rejected) -> Rejected:
     return Rejected(one.place + other.place, one.event + other.event, one.reason + other.reason, one.raw + other.raw)
 
 
-def refuse(program: Program) -> None:
-    """Raise `CannotRun` for what ticks cannot do yet: an error a class."""
+def runnable(program: Program) -> DuckSelects:
+    """What runs the SELECTs of a program; raises `CannotRun` for what ticks cannot do yet: an error a class."""
     findings = Findings()
     classes = [plan.event_class for plan in program.classes]
+    found: dict[str, Translated] = {}
     for plan in program.classes:
-        what = _not_run(plan)
-        name = plan.event_class.name
+        what, name = _not_run(plan), plan.event_class.name
         if what:
             message = f"this engine does not run {what} yet, as `{name}` needs it to"
             helps = ["leave the class out, and what is built on it"]
             findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
         if isinstance(plan.derivation, SelectPlan):
             try:
-                translated(plan.derivation, classes)
+                found[key_of(name)] = translated(plan.derivation, classes)
             except Untranslatable as error:
                 message = f"this engine does not run the SELECT of `{name}`: {error}"
                 helps = ["docs/select.md says what it runs"]
                 findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
-    if found := findings.sorted():
-        raise CannotRun(found)
+    if refused := findings.sorted():
+        raise CannotRun(refused)
+    return DuckSelects(found)
 
 
 def _not_run(plan: ClassPlan) -> str:

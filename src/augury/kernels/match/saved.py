@@ -6,7 +6,6 @@ number in it, not by name; others that tuples hold are written by name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, Final
@@ -20,7 +19,8 @@ from augury.kernels.match.detector import Detector
 from augury.kernels.match.leaves import Tail
 from augury.kernels.match.state import Events, MatchState, Nodes, Run, Runs, initial_state
 from augury.kernels.match.streams import Numbers
-from augury.kernels.sealed import UnfitState, sealed, unsealed
+from augury.kernels.packed import array_bytes, packed, read_array, read_table, table_bytes, unpacked
+from augury.kernels.sealed import UnfitState
 
 FORMAT: Final = 3
 
@@ -30,42 +30,40 @@ def saved(state: MatchState, detector: Detector, classes: tuple[EventClass, ...]
     names = _names(detector, classes)
     blobs: dict[str, bytes] = {}
     for name, array in _arrays(state).items():
-        blobs[name] = _array_bytes(array)
+        blobs[name] = array_bytes(array)
     for name, values in _values(state).items():
-        blobs[name] = _table_bytes(pa.table({"values": values}))
+        blobs[name] = table_bytes(pa.table({"values": values}))
     for code, table in enumerate(state.events.tables):
         if (state.events.code == code).any():
-            blobs[f"events/{names[code]}"] = _table_bytes(
+            blobs[f"events/{names[code]}"] = table_bytes(
                 table.rename_columns([str(i) for i in range(table.num_columns)])
             )
             lists = state.events.constituents[code]
             if lists is not None:
-                blobs[f"constituents/{names[code]}"] = _table_bytes(pa.table({"values": lists}))
+                blobs[f"constituents/{names[code]}"] = table_bytes(pa.table({"values": lists}))
     for code, tail in state.tails.items():
-        blobs[f"tail/{names[code]}"] = _table_bytes(
+        blobs[f"tail/{names[code]}"] = table_bytes(
             tail.table.rename_columns(list(map(str, range(tail.table.num_columns))))
         )
         for column in ("occ_time", "det_time", "partition"):
-            blobs[f"tail/{names[code]}/{column}"] = _array_bytes(getattr(tail, column))
+            blobs[f"tail/{names[code]}/{column}"] = array_bytes(getattr(tail, column))
     unbuilt = [
         [[_written(run.state), run.head, run.least, run.most, run.until] for run in runs] for runs in state.unbuilt
     ]
     for i, (one, of) in enumerate(zip(state.inner, detector.inner, strict=True)):
         blobs[f"inner/{i}"] = saved(one, of, classes)
-    body = b"".join(blobs.values())
     header = {
         "codes": [names[code] for code in range(len(classes))],
         "nodes": state.nodes.count,
         "free": state.runs.free,
         "unbuilt": unbuilt,
-        "blobs": [[name, len(blob)] for name, blob in blobs.items()],
     }
-    return sealed("MATCH", FORMAT, detector.fingerprint(), json.dumps(header).encode() + b"\n" + body)
+    return packed("MATCH", FORMAT, detector.fingerprint(), header, blobs)
 
 
 def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> MatchState:
     """The state again; raises `UnfitState` for what is damaged, of another format or of another expression."""
-    header, blobs = _opened(unsealed("MATCH", FORMAT, detector.fingerprint(), data))
+    header, blobs = unpacked("MATCH", FORMAT, detector.fingerprint(), data)
     names = _names(detector, classes)
     code_of = {name: code for code, name in names.items()}
     missing = [name for name in header["codes"] if name not in code_of and f"events/{name}" in blobs]
@@ -75,7 +73,7 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     state = initial_state(detector, classes)
 
     def array(name: str) -> npt.NDArray[Any]:
-        return _read_array(blobs[name])
+        return read_array(blobs[name])
 
     state.length, state.at, state.last, state.heads = (array(n) for n in ("length", "at", "last", "heads"))
     state.streams.partition, state.streams.bound = array("streams/partition"), array("streams/bound")
@@ -96,15 +94,6 @@ def loaded(data: bytes, detector: Detector, classes: tuple[EventClass, ...]) -> 
     state.unbuilt = [[Run(_read(s), *rest) for s, *rest in runs] for runs in header["unbuilt"]]
     state.inner = [loaded(blobs[f"inner/{i}"], of, classes) for i, of in enumerate(detector.inner)]
     return state
-
-
-def _opened(content: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    line, _, body = content.partition(b"\n")
-    header = json.loads(line)
-    blobs: dict[str, bytes] = {}
-    for name, size in header["blobs"]:
-        blobs[name], body = body[:size], body[size:]
-    return header, blobs
 
 
 def _names(detector: Detector, classes: tuple[EventClass, ...]) -> dict[int, str]:
@@ -146,7 +135,7 @@ def _events(
     tables, constituents = list(empty.tables), list(empty.constituents)
     for code, name in names.items():
         if f"events/{name}" in blobs:
-            tables[code] = _read_table(blobs[f"events/{name}"]).rename_columns(empty.tables[code].column_names)
+            tables[code] = read_table(blobs[f"events/{name}"]).rename_columns(empty.tables[code].column_names)
         if f"constituents/{name}" in blobs:
             constituents[code] = _read_values(blobs[f"constituents/{name}"])
     code = codes[array("event/code")]
@@ -155,35 +144,13 @@ def _events(
 
 
 def _tail(name: str, blobs: dict[str, bytes], array: Callable[[str], npt.NDArray[Any]], of: EventClass) -> Tail:
-    table = _read_table(blobs[f"tail/{name}"]).rename_columns([a.name for a in of.attributes])
+    table = read_table(blobs[f"tail/{name}"]).rename_columns([a.name for a in of.attributes])
     occ_time, det_time, partition = (array(f"tail/{name}/{column}") for column in ("occ_time", "det_time", "partition"))
     return Tail(table, occ_time, det_time, partition)
 
 
-def _array_bytes(array: npt.NDArray[Any]) -> bytes:
-    """The type and shape of an array on a line, then what it holds."""
-    return f"{array.dtype.str} {' '.join(map(str, array.shape))}\n".encode() + array.tobytes()
-
-
-def _read_array(data: bytes) -> npt.NDArray[Any]:
-    line, _, body = data.partition(b"\n")
-    kind, *shape = line.decode().split()
-    return np.frombuffer(body, np.dtype(kind)).reshape([int(size) for size in shape]).copy()
-
-
-def _table_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _read_table(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
-
-
 def _read_values(data: bytes) -> pa.Array:
-    column = _read_table(data).column("values")
+    column = read_table(data).column("values")
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 

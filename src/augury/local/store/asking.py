@@ -71,4 +71,9 @@ def _then(table: pa.Table, event_class: EventClass, as_of_us: int | None, known_
 
 def _moment_us(text: str, now_us: int) -> int:
     """A time as users write it, or the word `now`; raises `NoSuchTime`."""
-    return now_us if text.strip().lower() == "now" else moment_us(text)
+    if text.strip().lower() == "now":
+        return now_us
+    try:
+        return moment_us(text)
+    except NoSuchTime as error:
+        raise NoSuchTime(f"{error}, or now") from None
