@@ -42,8 +42,10 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": NOUNS | {"algebra", "automata", "graphs"},
     "history": NOUNS | {"algebra", "kernels"},
     "engine": NOUNS | {"algebra", "automata", "kernels", "history"},
-    "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine"},
-    "spark": NOUNS | {"algebra", "automata", "kernels", "history", "engine"},
+    "duck": NOUNS | {"algebra", "kernels", "history", "engine"},
+    "lake": NOUNS | {"algebra", "kernels", "history", "engine"},
+    "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck"},
+    "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "actions": NOUNS | {"algebra", "history", "engine"},
 }
 ALLOWED["api"] = set(ALLOWED)
@@ -79,7 +81,7 @@ LINES_AT_MOST = 500
 EMPTY_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 # Folders that implement `engine.ports`. Rules about time stand in engine/ and below it, once for all engines.
-PORT_FOLDERS = {"local", "spark"}
+PORT_FOLDERS = {"duck", "lake", "local", "spark"}
 TIMES = {
     *("occ_time", "det_time", "occTime", "detTime", "source_time", "expiry", "expiries", "lifespan", "lifespan_us"),
     *("tick", "tick_us", "last_tick", "next_tick", "next_due", "due", "chronon", "chronon_us", "retain_us"),
@@ -405,11 +407,11 @@ def test_the_source_keeps(rule):
         (rules_about_time, "local/live.py", "late = version.occ_time + lifespan_us < other"),
         (rules_about_time, "local/live.py", "def decide(new, t):\n    return t <= new.occ_time < t + c"),
         (rules_about_time, "local/live.py", "if now == other: pass"),
-        (rules_about_time, "local/select.py", "gone = expiries[old] < x"),
-        (rules_about_time, "local/select.py", "late = table['occ_time'].cast(pa.int64()) < x"),
-        (rules_about_time, "local/select.py", "last = max(one.det_time for one in versions)"),
-        (rules_about_time, "local/select.py", "np.maximum.at(expiries, rows, each)"),
-        (rules_about_time, "local/select.py", "rows.filter(pc.less(x, until_us))"),
+        (rules_about_time, "duck/select.py", "gone = expiries[old] < x"),
+        (rules_about_time, "duck/select.py", "late = table['occ_time'].cast(pa.int64()) < x"),
+        (rules_about_time, "duck/select.py", "last = max(one.det_time for one in versions)"),
+        (rules_about_time, "duck/select.py", "np.maximum.at(expiries, rows, each)"),
+        (rules_about_time, "duck/select.py", "rows.filter(pc.less(x, until_us))"),
         (rules_about_time, "local/store/rows.py", "old = tables.column('det_time') < before"),
         (rules_about_time, "spark/stream.py", "rows.where(f.col('occ_time') < f.lit(x))"),
         (rules_about_time, "spark/stream.py", "rows.where(f.col('occ_time').between(x, y))"),

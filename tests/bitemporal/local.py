@@ -9,6 +9,7 @@ from typing import Any
 from augury import types as t
 from augury.algebra.program import Program
 from augury.clock import microseconds_of
+from augury.duck.selects import runnable
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, ticks
@@ -21,7 +22,6 @@ from augury.kernels.bitemporal import as_of_now
 from augury.kernels.reference.bitemporal import Action, Change, Raw, Reason, Rejected, Run, Tick, Version
 from augury.kernels.reference.bitemporal.running import Failed
 from augury.kernels.reference.bitemporal.version import key_values
-from augury.local.ticking import runnable
 from tests.bitemporal.corpus import json_of
 
 CHANGES = (Change.ANNOUNCE, Change.CHANGE, Change.WITHDRAW)

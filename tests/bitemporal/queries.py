@@ -19,9 +19,9 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.algebra.select import SelectPlan
 from augury.api import compile
+from augury.duck.select import Translated, translated
 from augury.event import EventClass
 from augury.kernels.columns import arrow_type
-from augury.local.select import Translated, translated
 
 CLASSES = """
 CREATE MUTABLE SUBSCRIBED EVENT CLASS Item (id INT, b BOOLEAN, i INT, j BIGINT, d DOUBLE, n NUMERIC(10,2), w NUMERIC,

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import augury
 from augury.cli import app
-from augury.local.output import tick_lines
+from augury.engine.lines import tick_lines
 
 FOLDER = Path(__file__).parents[2] / "examples" / "groceries"
 PROGRAM, EVENTS = FOLDER / "groceries.bicepl", FOLDER / "events.jsonl"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from augury.algebra.program import Program
 from augury.api import compile
+from augury.duck.selects import runnable
+from augury.engine.lines import lines
 from augury.engine.once import goes_in_one_step
 from augury.engine.tick import tick_at_most
 from augury.history.arrivals import arrived
@@ -11,8 +13,7 @@ from augury.history.coming import came, received
 from augury.history.raw import Raw
 from augury.local.engine import detect_in
 from augury.local.kernel import match_kernel
-from augury.local.output import lines
-from augury.local.ticking import TickReplay, runnable
+from augury.local.ticking import TickReplay
 from tests.bitemporal.generate import generate_mixed
 from tests.bitemporal.local import raw_rows
 

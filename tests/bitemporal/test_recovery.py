@@ -28,6 +28,7 @@ import sqlalchemy as sa
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.clock import microseconds_of, show_time
+from augury.duck.selects import runnable
 from augury.engine.plan import engine_plan
 from augury.engine.ports import Post, Snapshot
 from augury.engine.snapshot import saved_state
@@ -42,7 +43,6 @@ from augury.local.store.memory import MemoryStore
 from augury.local.store.reading import SqlReader
 from augury.local.store.sql import SqlStore, open_store
 from augury.local.store.tables import purged as purged_table
-from augury.local.ticking import runnable
 from tests.bitemporal.corpus import json_of
 from tests.bitemporal.generate import SECOND, START, Generated, generate, generate_mixed
 from tests.bitemporal.local import Known, versions_of

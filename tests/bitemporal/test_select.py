@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 
 from augury.algebra.select import SelectPlan
+from augury.duck.select import Duck, Made, Rows, SelectFailed, Untranslatable, changes, evaluated, keyed
 from augury.event import EventClass
 from augury.kernels.columns import arrow_type
 from augury.kernels.order import least_first
-from augury.local.select import Duck, Made, Rows, SelectFailed, Untranslatable, changes, evaluated, keyed
 from tests.bitemporal.queries import (
     EPOCH,
     EXPRESSIONS,

@@ -25,13 +25,13 @@ import pytest
 
 from augury.algebra.select import ByKey, SelectPlan, Turns, Whole
 from augury.clock import microseconds_of
+from augury.duck.select import Duck, Translated, evaluated, translated
+from augury.duck.sql.queries import ROW, view_name
 from augury.engine.rows import Rows
 from augury.engine.select_parts import parts_of
 from augury.engine.select_turns import turns_of
 from augury.event import EventClass
 from augury.kernels.columns import arrow_type
-from augury.local.select import Duck, Translated, evaluated, translated
-from augury.local.sql.queries import ROW, view_name
 from tests.bitemporal.queries import QUERIES, at, program_of
 
 # What a SELECT falls apart by, as explain shows it, or a word of why it does not: attributes, key, body.

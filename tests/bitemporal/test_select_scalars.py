@@ -18,8 +18,8 @@ from augury import types as t
 from augury.algebra import scalar as s
 from augury.algebra.operators import Operator, TypeProblem
 from augury.api import compile
+from augury.duck.select import SelectFailed, Translated, Untranslatable, evaluated
 from augury.event import EventClass
-from augury.local.select import SelectFailed, Translated, Untranslatable, evaluated
 from tests.bitemporal.queries import START, plan_of
 from tests.expressions.evaluators import from_arrow, same, to_arrow
 from tests.expressions.oracle import Failed, Value, outcome

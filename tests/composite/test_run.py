@@ -10,11 +10,11 @@ import pytest
 from augury import limits
 from augury.algebra.composite import CompositePlan
 from augury.api import compile
+from augury.engine.lines import lines
 from augury.history.accept import end_of
 from augury.kernels.reference.composite import composite_occurrences
 from augury.local.engine import Detected, detect
 from augury.local.kernel import match_kernel
-from augury.local.output import lines
 from augury.local.sources import tables_of
 from tests.match.oracle import events_of, reference_kernel
 from tests.spark.programs import events, program

@@ -11,6 +11,7 @@ import pytest
 from augury.algebra.composite import CompositePlan
 from augury.algebra.program import ClassPlan, Program
 from augury.api import compile
+from augury.engine.lines import lines
 from augury.event import key_of
 from augury.history.accept import accept
 from augury.kernels.batch import Batch, Occurrences
@@ -20,7 +21,6 @@ from augury.kernels.composite.sharing import runs_of
 from augury.kernels.match.shared import Shared
 from augury.local.engine import detect
 from augury.local.kernel import match_kernel
-from augury.local.output import lines
 from augury.local.sources import tables_of
 from augury.spark.plan import explain_plan
 from tests.spark.programs import CLASSES, PROGRAMS, events, program

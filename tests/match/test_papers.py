@@ -10,10 +10,10 @@ import pytest
 
 import augury
 from augury import types as t
+from augury.engine.lines import lines
 from augury.event import ClassKind
 from augury.local.engine import detect
 from augury.local.kernel import match_kernel
-from augury.local.output import lines
 from augury.local.sources import tables_of
 from tests.match.oracle import reference_kernel
 

@@ -25,12 +25,12 @@ from augury.algebra.program import ClassPlan, Program
 from augury.api import compile
 from augury.cli import app
 from augury.engine.changes import changes
+from augury.engine.lines import json_column, lines
 from augury.history.raw import Raw
 from augury.kernels.batch import Batch, Occurrences
 from augury.kernels.match.shared import Shared
 from augury.local.engine import Detected, detect, not_carried_out
 from augury.local.kernel import CannotRun, match_kernel
-from augury.local.output import json_column, lines
 from augury.local.sources import tables_of
 from tests.match.oracle import reference_kernel
 

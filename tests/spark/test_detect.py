@@ -22,11 +22,11 @@ import augury
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.cli import app
+from augury.engine.lines import lines
 from augury.history.raw import Raw
 from augury.kernels.match import TooManyTuples
 from augury.local.engine import detect as detect_in_process
 from augury.local.kernel import match_kernel
-from augury.local.output import lines
 from augury.local.sources import read_events, tables_of
 from augury.spark import session as sessions
 from augury.spark.detect import detect
@@ -268,7 +268,7 @@ import shutil
 from pathlib import Path
 import pyarrow as pa
 import pyspark
-from augury.local.output import lines
+from augury.engine.lines import lines
 from augury.spark.detect import detect
 from augury.spark.run import collect
 from augury.spark.session import session

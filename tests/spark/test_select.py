@@ -16,8 +16,8 @@ from pyspark.sql import types as p
 
 from augury import types as t
 from augury.algebra.program import Program
-from augury.local.select import SelectFailed, evaluated
-from augury.local.sql.kinds import Days, SqlType
+from augury.duck.select import SelectFailed, evaluated
+from augury.duck.sql.kinds import Days, SqlType
 from tests.bitemporal.queries import (
     EPOCH,
     EXPRESSIONS,

@@ -15,6 +15,7 @@ from augury import limits
 from augury import types as t
 from augury.algebra.program import Program
 from augury.api import compile
+from augury.engine.lines import lines
 from augury.event import EventClass, key_of
 from augury.history.raw import Broken, RawRows, RawTable
 from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Occurrences
@@ -22,7 +23,6 @@ from augury.kernels.columns import arrow_type
 from augury.kernels.revision import corrections
 from augury.local.engine import detect
 from augury.local.kernel import match_kernel
-from augury.local.output import lines
 from augury.local.sources import tables_of
 from augury.spark.layout import (
     ABSORBED,

@@ -18,6 +18,8 @@ from typing import Any, Final
 from augury.algebra.program import Program
 from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
+from augury.duck.selects import runnable
+from augury.engine.lines import lines
 from augury.engine.once import goes_in_one_step
 from augury.engine.ports import Store
 from augury.engine.tick import tick_at_most
@@ -27,9 +29,8 @@ from augury.history.raw import Rejected
 from augury.history.values import moment_us
 from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out, triggers_not_run
 from augury.local.kernel import CannotRun, match_kernel
-from augury.local.output import lines
 from augury.local.sources import read_events
-from augury.local.ticking import TickReplay, runnable
+from augury.local.ticking import TickReplay
 
 _REJECTED_SHOWN_MAX: Final = 20
 _LINES_AT_ONCE: Final = 1000

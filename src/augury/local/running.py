@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.clock import microseconds_of, show_duration, show_time
+from augury.duck.selects import runnable
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Snapshot, Store, Torn
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
@@ -38,7 +39,6 @@ from augury.kernels.told import Why
 from augury.local.engine import triggers_not_run
 from augury.local.posts import PostRefused, Posts, Receipt
 from augury.local.store.errors import AlreadyCommitted
-from augury.local.ticking import runnable
 from augury.local.why import why_selected
 
 __all__ = ["CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from augury import types as t
+from augury.engine.lines import json_column
 from augury.history.raw import json_literal
-from augury.local.output import json_column
 
 ROWS_DRAWN_MAX: Final = 1000
 """Rows of a table that is drawn: nobody reads more, and each takes a while."""

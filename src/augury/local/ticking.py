@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from augury.algebra.composite import CompositePlan
-from augury.algebra.expression import MatchPlan
-from augury.algebra.program import ClassPlan, Program
-from augury.algebra.select import SelectPlan
-from augury.diagnostics import Diagnostic, Findings, Mark
+from augury.algebra.program import Program
+from augury.diagnostics import Diagnostic, Mark
+from augury.duck.selects import DuckSelects
+from augury.engine.lines import tick_lines
 from augury.engine.plan import CannotRun, engine_plan
 from augury.engine.ports import Store
 from augury.engine.state import initial
@@ -29,10 +28,6 @@ from augury.history.raw import Rejected
 from augury.history.refusing import told
 from augury.history.schedule import TooManyDue
 from augury.kernels.composite.sharing import FLAT_ROWS_MIN
-from augury.local.output import tick_lines
-from augury.local.select import Translated, translated
-from augury.local.selects import DuckSelects
-from augury.local.sql.kinds import Untranslatable
 
 _LINES_AT_ONCE: Final = 1000
 FAILURES_SHOWN_MAX: Final = 5
@@ -118,34 +113,3 @@ class KnownIds:
 
 def _joined(one: Rejected, other: Rejected) -> Rejected:
     return Rejected(one.place + other.place, one.event + other.event, one.reason + other.reason, one.raw + other.raw)
-
-
-def runnable(program: Program) -> DuckSelects:
-    """What runs the SELECTs of a program; raises `CannotRun` for what ticks cannot do yet: an error a class."""
-    findings = Findings()
-    classes = [plan.event_class for plan in program.classes]
-    found: dict[str, Translated] = {}
-    for plan in program.classes:
-        what, name = _not_run(plan), plan.event_class.name
-        if what:
-            message = f"this engine does not run {what} yet, as `{name}` needs it to"
-            helps = ["leave the class out, and what is built on it"]
-            findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
-        if isinstance(plan.derivation, SelectPlan):
-            try:
-                found[key_of(name)] = translated(plan.derivation, classes)
-            except Untranslatable as error:
-                message = f"this engine does not run the SELECT of `{name}`: {error}"
-                helps = ["docs/select.md says what it runs"]
-                findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
-    if refused := findings.sorted():
-        raise CannotRun(refused)
-    return DuckSelects(found)
-
-
-def _not_run(plan: ClassPlan) -> str:
-    match plan.derivation:
-        case MatchPlan() | CompositePlan() if plan.derivation.by_occurrence is not None:
-            return "ORDER BY OCCURRENCE"
-        case _:
-            return ""

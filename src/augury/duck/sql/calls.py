@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from augury import types as t
-from augury.local.sql.values import Value, joined, refused
+from augury.duck.sql.values import Value, joined, refused
 
 if TYPE_CHECKING:
-    from augury.local.sql.expressions import Expressions
+    from augury.duck.sql.expressions import Expressions
 
 _PARTS: Final[dict[type[exp.Expr], str]] = {
     exp.Year: "year", exp.Month: "month", exp.Day: "day", exp.DayOfMonth: "day", exp.Hour: "hour",

@@ -14,11 +14,11 @@ from typing import Final
 from sqlglot import exp
 
 from augury import types as t
+from augury.duck.sql.aggregates import aggregated
+from augury.duck.sql.expressions import Expressions
+from augury.duck.sql.kinds import DAYS, SqlType, is_duration, meeting
+from augury.duck.sql.values import Functions, Value, refused
 from augury.event import TIME_ATTRIBUTES, EventClass, key_of
-from augury.local.sql.aggregates import aggregated
-from augury.local.sql.expressions import Expressions
-from augury.local.sql.kinds import DAYS, SqlType, is_duration, meeting
-from augury.local.sql.values import Functions, Value, refused
 
 ROW: Final = "row_"
 """The hidden column of a view: the number of the row."""

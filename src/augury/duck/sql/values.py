@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from augury import types as t
 from augury.algebra import scalar
-from augury.local.sql import kinds as k
-from augury.local.sql.functions import Function
-from augury.local.sql.kinds import DAYS, Days, SqlType, Untranslatable, duck_type
+from augury.duck.sql import kinds as k
+from augury.duck.sql.functions import Function
+from augury.duck.sql.kinds import DAYS, Days, SqlType, Untranslatable, duck_type
 from augury.types import Decimal, Type
 
 

@@ -15,10 +15,10 @@ from sqlglot import exp
 from augury import limits
 from augury import types as t
 from augury.algebra.select import NOW_PARAMETER
-from augury.local.sql import kinds as k
-from augury.local.sql.calls import CALLS
-from augury.local.sql.kinds import DAYS, Days, SqlType, Untranslatable, duck_type, meeting
-from augury.local.sql.values import (
+from augury.duck.sql import kinds as k
+from augury.duck.sql.calls import CALLS
+from augury.duck.sql.kinds import DAYS, Days, SqlType, Untranslatable, duck_type, meeting
+from augury.duck.sql.values import (
     Functions,
     Value,
     cast_target,

@@ -17,8 +17,8 @@ import pyarrow as pa
 from augury import types as t
 from augury.algebra import scalar
 from augury.algebra.scalar import Reason
+from augury.duck.sql.kinds import duck_type
 from augury.kernels.columns import arrow_type, evaluate
-from augury.local.sql.kinds import duck_type
 from augury.types import Type
 
 _DIGITS: Final = decimal.Context(prec=120, rounding=decimal.ROUND_HALF_UP)

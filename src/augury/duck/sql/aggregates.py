@@ -11,10 +11,10 @@ from typing import Final
 from sqlglot import exp
 
 from augury import types as t
-from augury.local.sql import kinds as k
-from augury.local.sql.expressions import Expressions
-from augury.local.sql.kinds import duck_type
-from augury.local.sql.values import Functions, Value, converted, refused
+from augury.duck.sql import kinds as k
+from augury.duck.sql.expressions import Expressions
+from augury.duck.sql.kinds import duck_type
+from augury.duck.sql.values import Functions, Value, converted, refused
 from augury.types import Decimal
 
 _RANKS: Final = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"}

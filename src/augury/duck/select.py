@@ -1,7 +1,7 @@
 """SELECT classes in process: a plan → SQL for DuckDB → rows → the one that counts of each key → what changed.
 
 In: plans, and as-of-now views as Arrow tables. Out: rows as Arrow columns. It knows neither ticks nor where views
-come from. What DuckDB means otherwise than Spark is dealt with in `augury.local.sql`; docs/select.md lists it.
+come from. What DuckDB means otherwise than Spark is dealt with in `augury.duck.sql`; docs/select.md lists it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import sqlglot
 from augury import limits
 from augury import types as t
 from augury.algebra.select import NOW_PARAMETER, SelectPlan
+from augury.duck.sql.functions import Function
+from augury.duck.sql.kinds import SqlType, Untranslatable, duck_type
+from augury.duck.sql.queries import MADE, ROW, Translator, view_columns, view_name
+from augury.duck.sql.values import Value, converted
 from augury.engine.ports import SelectFailed
 from augury.engine.rows import Changes, Keyed, Made, Rows, changes, keyed, made_of, whole
 from augury.event import EventClass, key_of
 from augury.kernels.columns import arrow_type
-from augury.local.sql.functions import Function
-from augury.local.sql.kinds import SqlType, Untranslatable, duck_type
-from augury.local.sql.queries import MADE, ROW, Translator, view_columns, view_name
-from augury.local.sql.values import Value, converted
 
 __all__ = [
     "Changes", "Duck", "Keyed", "Made", "Rows", "SelectFailed", "Translated", "Untranslatable", "changes",

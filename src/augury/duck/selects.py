@@ -1,0 +1,66 @@
+"""SELECTs of a program on DuckDB: the port that runs them, for every engine that ticks in process or in a task.
+
+In: a program. Out: what runs its SELECTs, or why it cannot be run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
+from augury.algebra.program import ClassPlan, Program
+from augury.algebra.select import SelectPlan
+from augury.diagnostics import Findings
+from augury.duck.select import Duck, Translated, evaluated, translated
+from augury.duck.sql.kinds import Untranslatable
+from augury.engine.plan import CannotRun
+from augury.engine.rows import Rows
+from augury.event import key_of
+
+
+@dataclass(slots=True)
+class DuckSelects:
+    """Runs the SELECTs of one program; not for several threads at a time."""
+
+    plans: Mapping[str, Translated]
+    _duck: Duck | None = None
+
+    def rows(self, plan: ClassPlan, views: Mapping[str, pa.Table], now_us: int) -> Rows:
+        """The rows of a SELECT class over views, by class name; raises `SelectFailed`."""
+        self._duck = self._duck or Duck()  # only now: it takes as long to start as many a replay
+        return evaluated(self.plans[key_of(plan.event_class.name)], views, now_us, self._duck)
+
+
+def runnable(program: Program) -> DuckSelects:
+    """What runs the SELECTs of a program; raises `CannotRun` for what ticks cannot do yet: an error a class."""
+    findings = Findings()
+    classes = [plan.event_class for plan in program.classes]
+    found: dict[str, Translated] = {}
+    for plan in program.classes:
+        what, name = _not_run(plan), plan.event_class.name
+        if what:
+            message = f"this engine does not run {what} yet, as `{name}` needs it to"
+            helps = ["leave the class out, and what is built on it"]
+            findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
+        if isinstance(plan.derivation, SelectPlan):
+            try:
+                found[key_of(name)] = translated(plan.derivation, classes)
+            except Untranslatable as error:
+                message = f"this engine does not run the SELECT of `{name}`: {error}"
+                helps = ["docs/select.md says what it runs"]
+                findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
+    if refused := findings.sorted():
+        raise CannotRun(refused)
+    return DuckSelects(found)
+
+
+def _not_run(plan: ClassPlan) -> str:
+    match plan.derivation:
+        case MatchPlan() | CompositePlan() if plan.derivation.by_occurrence is not None:
+            return "ORDER BY OCCURRENCE"
+        case _:
+            return ""
