@@ -8,10 +8,10 @@ from typing import Any
 
 from augury.api import compile
 from augury.history.arrivals import arrivals
+from augury.history.json_lines import read_line
 from augury.history.plain import plainly_fine
 from augury.history.raw import RawRows, whole_json
 from augury.local.posts import _line
-from augury.local.sources import read_line
 
 PROGRAM = compile(
     """

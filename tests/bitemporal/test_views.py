@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from augury.engine.history_rows import history_of
 from augury.event import EventClass
 from augury.history.views import as_of, current, diff, history_schema, key_columns, known_at, system_names
-from augury.local.store.columns import history_of
 from tests.bitemporal.stored import class_of, program, versions
 
 EVER = 10**15

@@ -24,6 +24,7 @@ from augury import types as t
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.datafiles import Unreadable
+from augury.history import json_lines as lines_of_json
 from augury.history import numbered, pieces, versions
 from augury.history.accept import Accepted, accept
 from augury.history.merge import merge
@@ -31,7 +32,6 @@ from augury.history.raw import Broken, Raw, RawRows, RawTable
 from augury.history.values import fit, fit_objects
 from augury.kernels.batch import WITHDRAW, Batch, Occurrences
 from augury.kernels.columns import arrow_type
-from augury.local import sources
 from augury.local.sources import read_events, tables_of
 from tests.match import accept_reference
 
@@ -687,23 +687,23 @@ def test_a_line_is_read_as_json_reads_it(text: str) -> None:
     """The short way to the scanner of json takes what json takes, and says what json says of the rest."""
     line = text.encode().strip()
     try:
-        expected = sources._DECODER.decode(line.decode())
+        expected = lines_of_json.DECODER.decode(line.decode())
     except json.JSONDecodeError as error:
         expected = Broken(f"it is not JSON: {error.msg} at column {error.colno}", line.decode())
     if not isinstance(expected, dict | Broken):
-        expected = Broken(sources._NO_OBJECT, line.decode())
-    assert sources.read_line(line) == expected
+        expected = Broken(lines_of_json.NO_OBJECT, line.decode())
+    assert lines_of_json.read_line(line) == expected
 
 
 def test_what_stands_around_an_object_is_not_passed_over() -> None:
-    assert sources.read_line(b'{"a": 1.50, "b": [1e400]}') == {"a": Decimal("1.50"), "b": [Decimal("1e400")]}
+    assert lines_of_json.read_line(b'{"a": 1.50, "b": [1e400]}') == {"a": Decimal("1.50"), "b": [Decimal("1e400")]}
     for text, reason in (
         ('{"a": 1} x', "Extra data at column 10"),
         ('{"a": 1}{}', "Extra data at column 9"),
         ("x", "Expecting value at column 1"),
         ('{"a": }', "Expecting value at column 7"),
     ):
-        assert sources.read_line(text.encode()) == Broken(f"it is not JSON: {reason}", text)
+        assert lines_of_json.read_line(text.encode()) == Broken(f"it is not JSON: {reason}", text)
 
 
 def test_lines_are_made_into_text_when_they_are_shown(tmp_path: Path) -> None:

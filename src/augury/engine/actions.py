@@ -10,38 +10,40 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from augury import types as t
 from augury.clock import EPOCH
 from augury.engine.ticked import Action, ClassActions, Ticked
 from augury.event import EventClass
 from augury.kernels.bitemporal.cells import NAN_KEY
-from augury.kernels.order import least_first
 
 _DAY_ZERO = date(1970, 1, 1)
 
 
-def actions_of(ticked: Ticked) -> Iterator[Action]:
-    """Every action of a tick: by class as declared, key, statement, place in it."""
+def actions_of(ticked: Ticked) -> Iterator[tuple[Action, str]]:
+    """Every action of a tick: by class as declared, key, statement, place in it; with the rank of its key as text."""
     for one in ticked.actions:
         yield from _of_class(one, ticked.tick)
 
 
-def _of_class(one: ClassActions, tick: int) -> Iterator[Action]:
+def _of_class(one: ClassActions, tick: int) -> Iterator[tuple[Action, str]]:
     event_class, fired = one.event_class, one.fired
     columns = [[argument.to_pylist() for argument in group.arguments] for group in fired.groups]
+    doubles = [*_doubles(event_class), False]  # of what has no key, its time or number comes last
     rows = []
     for group, row in zip(fired.group.tolist(), fired.row.tolist(), strict=True):
         key = fired.groups[group].keys[row]
-        rank = [least_first(value) for value in (key if isinstance(key, tuple) else (key,))]
+        rank = " ".join(map(_rank, key if isinstance(key, tuple) else (key,), doubles))
         rows.append((rank, fired.groups[group].statement, fired.groups[group].action, group, row))
     rows.sort(key=lambda found: found[:3])
-    for _, statement, place, group, row in rows:
+    for rank, statement, place, group, row in rows:
         of_group = fired.groups[group]
         key = of_group.keys[row]
         seq = int(of_group.seq[row])
-        yield Action(
+        action = Action(
             of_group.name,
             tuple(column[row] for column in columns[group]),
             event_class.name,
@@ -52,6 +54,32 @@ def _of_class(one: ClassActions, tick: int) -> Iterator[Action]:
             seq if seq > 0 else None,
             _own_key(event_class, key, tick, statement, place),
         )
+        yield action, rank
+
+
+def _doubles(event_class: EventClass) -> list[bool]:
+    """Of each value of a key whether it is a DOUBLE, where NaN stands as a text."""
+    names = event_class.key or tuple(attribute.name for attribute in event_class.attributes)
+    attributes = [event_class.attribute(name) for name in names]
+    return [attribute is not None and isinstance(attribute.type, t.Double) for attribute in attributes]
+
+
+def _rank(value: Any, is_double: bool) -> str:
+    """A text that comes before those of greater values; NaN comes after every number, and NULL last."""
+    match value:
+        case None:
+            return "2"
+        case str():
+            return "1" if is_double else f"0{value.encode('utf-8', 'surrogatepass').hex()}"
+        case float():
+            bits = int(np.float64(value + 0.0).view(np.int64))
+            return f"0{(bits if bits >= 0 else -(2**63) - bits) + 2**63:020d}"
+        case _:
+            return f"0{int(value) + _OFFSET:041d}"
+
+
+_OFFSET: Final = 10**40
+"""Makes every whole number, and every decimal without its point, one of as many digits that is not negative."""
 
 
 def _own_key(event_class: EventClass, key: Any, tick: int, statement: int, place: int) -> str:

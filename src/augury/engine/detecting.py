@@ -19,11 +19,12 @@ from augury.engine.ticked import ClassVersions
 from augury.history.merge import merge
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
 from augury.kernels import match
-from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers, Occurrences
+from augury.kernels.batch import ASSERT, AT_END, WITHDRAW, Batch, Integers, Occurrences
 from augury.kernels.bitemporal import Constituents, keys_of
 from augury.kernels.composite.state import CompositeState
 from augury.kernels.composite.step import step_into
 from augury.kernels.match import MatchState, Shared
+from augury.kernels.order import in_order, least_first
 
 
 class Histories:
@@ -108,6 +109,7 @@ def detect(
 
 def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurrences) -> ClassVersions:
     """Occurrences as versions of events: one with the key of an event that is there changes it."""
+    found = found.at(_said_in_order(found))
     event_class, view = found.event_class, state.classes[place].view
     number = np.arange(view.read + 1, view.read + 1 + len(found))
     columns = tuple(whole(column) for column in found.values.columns)
@@ -120,10 +122,32 @@ def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurre
                 change[row] = CHANGE
             met.add(key)
     # Which event of a SELECT class it was that something took place at is nobody's business outside the tick.
-    seq = np.where(np.abs(found.seq) < _SELECTED, found.seq, -state.seq)
+    seq = np.where(np.abs(found.seq) < _SELECTED, found.seq, AT_END)
     return ClassVersions(
         event_class, number, found.values, seq, found.occ_time, found.det_time, change, keys, found.constituents
     )
+
+
+def _said_in_order(found: Occurrences) -> Integers:
+    """The order in which occurrences are told: those at events of SELECT classes, which come last, by key.
+
+    Those of one key stay as they are, for the last of them counts; what has no key is told apart by what it is made of.
+    """
+    rows = np.arange(len(found))
+    last = rows[np.abs(found.seq) >= _SELECTED]
+    if len(last) > 1:
+        some = found.at(last)
+        columns = [whole(column) for column in some.values.columns]
+        if found.event_class.key:
+            keys = keys_of(found.event_class, columns, last)
+            several = len(found.event_class.key) > 1
+            ranks = [[least_first(value) for value in (key if several else (key,))] for key in keys]
+            order = sorted(range(len(last)), key=ranks.__getitem__)
+        else:
+            nowhere = np.zeros(len(last), np.int64)
+            order = in_order(found.event_class, nowhere, some.constituents.to_pylist(), columns, some.occ_time)
+        rows[len(rows) - len(last) :] = last[order]
+    return rows
 
 
 def link_detected(

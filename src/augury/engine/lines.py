@@ -52,10 +52,15 @@ def _lines_of(found: Occurrences, changed: Mask) -> Iterator[str]:
 def tick_lines(ticked: Ticked) -> Iterator[str]:
     """The lines of one tick: the versions of complex events, then the actions."""
     for versions in ticked.derived:
-        for start in range(0, len(versions), _LINES_AT_ONCE):
-            yield from _some_lines(versions, versions.change, slice(start, start + _LINES_AT_ONCE))
+        yield from version_lines(versions)
     for action in ticked.action_rows():
         yield action_line(action)
+
+
+def version_lines(versions: ClassVersions) -> Iterator[str]:
+    """The lines of versions of a complex class, in the order given."""
+    for start in range(0, len(versions), _LINES_AT_ONCE):
+        yield from _some_lines(versions, versions.change, slice(start, start + _LINES_AT_ONCE))
 
 
 def action_line(action: Action) -> str:

@@ -28,6 +28,7 @@ from augury.history.versions import ABSORBED, WITHDRAWN, Judged, Rows, judge_bes
 from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers
 from augury.kernels.bitemporal import keys_of
 from augury.kernels.columns import arrow_type
+from augury.kernels.columns.column import Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def read_arrivals(plan: EnginePlan, state: EngineState, came: Arrivals, tick: in
     judged = {code: _judge(plan, state, code, rows[code], known) for code in sorted(rows)}
     kept = {code: np.flatnonzero(one.judged.verdicts < ABSORBED) for code, one in judged.items()}
     code, at, order = _in_order(judged, kept)
-    seq = np.arange(state.seq + 1, state.seq + 1 + len(order))
+    seq = _numbers(state, judged, kept, order)
     versions = {}
     given: dict[int, Integers] = {}
     for c, one in judged.items():
@@ -113,16 +114,19 @@ def _judge(plan: EnginePlan, state: EngineState, code: int, rows: ClassRows, kno
         present = np.fromiter(map(slots.get, keys, repeat(-1)), np.int64, len(keys))
     else:
         keys, present = [], np.full(len(part), -1)
-    return _Judged(rows, columns, judge_beside(event_class, columns, present, _known(event_class, part, known)), keys)
+    return _Judged(rows, columns, judge_beside(event_class, columns, present, _known(event_class, rows, known)), keys)
 
 
-def _known(event_class: EventClass, part: Part, known: KnownVersions | None) -> np.ndarray | None:
+def _known(event_class: EventClass, rows: ClassRows, known: KnownVersions | None) -> Mask | None:
     """The rows whose event_id a version of an earlier tick has; None if none has."""
-    if part.event_id is None or known is None:
-        return None
-    ids = part.event_id.to_pylist()
+    if rows.part.event_id is None or known is None:
+        return rows.known
+    ids = rows.part.event_id.to_pylist()
     found = known.known_ids(event_class, [one for one in ids if one is not None])
-    return np.fromiter((one in found for one in ids), np.bool_, len(ids)) if found else None
+    if not found:
+        return rows.known
+    noted = np.fromiter((one in found for one in ids), np.bool_, len(ids))
+    return noted if rows.known is None else noted | rows.known
 
 
 def _in_order(judged: Mapping[int, _Judged], kept: Mapping[int, Integers]) -> tuple[np.ndarray, Integers, Integers]:
@@ -136,6 +140,16 @@ def _in_order(judged: Mapping[int, _Judged], kept: Mapping[int, Integers]) -> tu
     position = np.concatenate([np.zeros(0, np.int64), *(o.rows.position[kept[c]] for c, o in judged.items())])
     order = np.lexsort((code, position, det))
     return code[order], at[order], order
+
+
+def _numbers(
+    state: EngineState, judged: Mapping[int, _Judged], kept: Mapping[int, Integers], order: Integers
+) -> Integers:
+    """The `seq` of all versions in order: counted on, unless they have been numbered."""
+    given = [one.rows.seq[kept[c]] for c, one in judged.items() if one.rows.seq is not None]
+    if not given:
+        return np.arange(state.seq + 1, state.seq + 1 + len(order))
+    return np.concatenate(given)[order]
 
 
 def _versions(

@@ -24,7 +24,7 @@ from augury.engine.state import EngineState, Node
 from augury.engine.ticked import ClassVersions
 from augury.event import EventClass, key_of
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
-from augury.kernels.batch import Integers
+from augury.kernels.batch import AT_END, Integers
 from augury.kernels.bitemporal import LiveView, as_of_now, keys_of, live_slots
 from augury.kernels.bitemporal.cells import key_values
 from augury.kernels.order import least_first
@@ -121,7 +121,7 @@ def differences(
         event_class,
         np.zeros(count, np.int64),
         table_of(event_class, columns),
-        np.full(count, -state.seq),
+        np.full(count, AT_END),
         np.concatenate([occ_time, np.zeros(len(gone), np.int64)]),
         np.full(count, tick),
         np.concatenate([change, np.full(len(gone), WITHDRAWN)]).astype(np.uint8),

@@ -94,10 +94,13 @@ def history_classes(plan: EnginePlan, unit: MatchUnit | CompositeUnit) -> tuple[
     return (*plan.received_classes, *(plan.classes[place].event_class for place in unit.reads))
 
 
-def initial(plan: EnginePlan) -> EngineState:
-    """Before the first tick."""
+def initial(plan: EnginePlan, after_number: int = 0) -> EngineState:
+    """Before the first tick; versions are numbered after the number given, so that engines may number differently."""
+    classes = [class_state(watched) for watched in plan.watches]
+    for one in classes:
+        one.view.read = after_number
     return EngineState(
-        [class_state(watched) for watched in plan.watches],
+        classes,
         Expiry(plan.lifespans_us),
         [_initial(plan, unit) for unit in plan.units],
     )

@@ -107,7 +107,8 @@ class _Tick:
             self.take(place, versions)
             if place in self.plan.detected_from:
                 self._trace(place, versions)
-        self.state.seq += len(read.batch)
+        if len(read.batch):
+            self.state.seq = int(read.batch.seq[-1])
 
     def _trace(self, place: int, versions: ClassVersions) -> None:
         """Note which event each version belongs to, those before a withdrawal to none that is there."""
@@ -313,14 +314,24 @@ def _tick_after(time: int, chronon_us: int) -> int:
     return NEVER if time >= NEVER - 1 else int(tick_after(np.array([time]), chronon_us)[0])
 
 
-def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | None, ports: Ports) -> Iterator[Ticked]:
+def ticks(
+    plan: EnginePlan,
+    state: EngineState,
+    came: Arrivals,
+    until: int | None,
+    ports: Ports,
+    *,
+    first: int | None = None,
+    settles: bool = True,
+) -> Iterator[Ticked]:
     """Every tick that has something to do, up to a time; left out, the last is the one that reads the last row.
 
     The last tick that is not after that time is done whatever happens at it, once there was one: what is known by then
-    is settled, and what comes later is late. Raises `TooManyDue` where the clock posts more events than the limit
-    allows: a time far from all others has it tick for ever.
+    is settled, and what comes later is late; unless `settles` is False. `first` is the first tick there was anywhere,
+    for an engine that reads some of the events only: it begins with it. Raises `TooManyDue` where the clock posts more
+    events than the limit allows: a time far from all others has it tick for ever.
     """
-    waiting = iter(came.by_tick(plan.chronon_us))
+    waiting = came.by_tick(plan.chronon_us) if first is None or state.tick is not None else _from(first, came, plan)
     coming = next(waiting, None)
     last = NEVER if until is None else tick_at_most(until, plan.chronon_us)
     if coming is None and came.refusals and until is not None and _is_to_come(last, state):
@@ -341,8 +352,19 @@ def ticks(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | Non
             most = f"at most {limits.CLOCK_EVENTS_MAX:,} events of clock classes"
             raise TooManyDue(f"a run has {most}, and from its first to its last version there are more")
         yield ticked
-    if until is not None and state.tick is not None and _is_to_come(last, state):
+    if settles and until is not None and state.tick is not None and _is_to_come(last, state):
         yield tick(plan, state, Arrivals(), last, ports)
+
+
+def _from(first: int, came: Arrivals, plan: EnginePlan) -> Iterator[tuple[int, Arrivals]]:
+    """What came by tick, and the first tick, though nothing came at it."""
+    waiting = came.by_tick(plan.chronon_us)
+    coming = next(waiting, None)
+    if coming is None or coming[0] > first:
+        yield first, Arrivals()
+    if coming is not None:
+        yield coming
+    yield from waiting
 
 
 def _is_to_come(time: int, state: EngineState) -> bool:

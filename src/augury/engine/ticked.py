@@ -155,4 +155,4 @@ class Ticked:
         """Every action of the tick in the order of the contract: by class, key, statement, place in it."""
         from augury.engine.actions import actions_of
 
-        return actions_of(self)
+        return (action for action, _ in actions_of(self))

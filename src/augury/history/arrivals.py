@@ -22,18 +22,23 @@ from augury.history.raw import Raw
 from augury.history.typed import Part, Refusal
 from augury.kernels.batch import Integers
 from augury.kernels.columns import arrow_type
+from augury.kernels.columns.column import Mask
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRows:
     """Rows of one class, each fine by itself, by det_time and then as they came: `position` says where.
 
-    `source_time` is the det_time that rows claimed; None where all have it.
+    `source_time` is the det_time that rows claimed; None where all have it. `seq` has the number of each row that is
+    a version, where somebody else numbers them: who reads some of the rows of a history only cannot count. `known`
+    says of which rows an earlier version has the event_id, where somebody else knows that.
     """
 
     part: Part
     position: Integers
     source_time: Integers | None = None
+    seq: Integers | None = None
+    known: Mask | None = None
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -54,6 +59,8 @@ class ClassRows:
             ),
             self.position[some],
             None if self.source_time is None else self.source_time[some],
+            None if self.seq is None else self.seq[some],
+            None if self.known is None else self.known[some],
         )
 
 

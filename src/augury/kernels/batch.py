@@ -21,9 +21,13 @@ NO_SEQ: Final = 0
 """The `seq` of an event that a timer completed, not a version, and that stands before all versions of its det_time.
 
 One whose timer was due when it was set stands right after the version that set it: its `seq` is minus that version's.
-So is that of what such an event completes, and of an event of a SELECT class the last version that its tick read; but
-in a history these have numbers of their own, greater than those of all versions, so that each is a place by itself.
+So is that of what such an event completes. An event of a SELECT class, and what it completes, stands after all versions
+of its tick (`AT_END`); but in a history these have numbers of their own, greater than those of all versions, so that
+each is a place by itself.
 `kernels.order` makes an order of this."""
+
+AT_END: Final = -(1 << 62)
+"""The `seq` of what stands after all versions of its tick."""
 
 Integers = npt.NDArray[np.int64]
 

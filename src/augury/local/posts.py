@@ -20,9 +20,9 @@ from augury.clock import show_time
 from augury.engine.ports import Post, Store
 from augury.event import TIME_ATTRIBUTES, key_of
 from augury.history.arrivals import arrivals
+from augury.history.json_lines import read_line
 from augury.history.plain import plainly_fine
 from augury.history.raw import RAW_SHOWN_MAX, Broken, RawRows, whole_json
-from augury.local.sources import read_line
 
 Row = Mapping[str, Any] | Broken
 

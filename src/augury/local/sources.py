@@ -10,10 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeGuard
 
@@ -32,16 +30,11 @@ from augury.datafiles import (
     opened,
     why,
 )
+from augury.history.json_lines import DECODER, NO_OBJECT, read_line
 from augury.history.raw import RAW_SHOWN_MAX, Broken, Lines, Raw, RawRows, RawTable
 
 _ROWS_AT_ONCE: Final = 50_000
 """Rows of text that are held as Python values before they become columns."""
-
-_DECODER: Final = json.JSONDecoder(parse_float=Decimal)
-"""Numbers keep the digits they are written with."""
-
-_SCAN: Final[Callable[[str, int], tuple[Any, int]]] = vars(_DECODER)["scan_once"]
-"""What `decode` calls between two looks for blanks, which take as long as a short line does."""
 
 
 def read_events(path: str) -> Iterator[Raw]:
@@ -199,49 +192,6 @@ def _json_lines(source: str, stream: Any, event_class: str | None) -> Iterator[R
         yield RawRows(source, rows, numbers, event_class, Lines(texts))
 
 
-def read_line(line: bytes) -> Mapping[str, object] | Broken:
-    """A line of JSON as a row, or why it is none."""
-    try:
-        value = _value(line.decode())
-    except UnicodeDecodeError:
-        reason = "it is not UTF-8"
-    except json.JSONDecodeError as error:
-        reason = f"it is not JSON: {error.msg} at column {error.colno}"
-    except RecursionError:
-        reason = "it is nested too deeply"
-    except (ValueError, ArithmeticError) as error:
-        reason = f"it holds a number that is too long: {why(error)}"
-    else:
-        if not isinstance(value, dict):
-            reason = _NO_OBJECT
-        elif line.count(b"[") + line.count(b"{") > limits.JSON_DEPTH_MAX and _is_too_deep(value):
-            reason = "it is nested too deeply"
-        else:
-            return value
-    return Broken(reason, line[: RAW_SHOWN_MAX * 4].decode("utf-8", "replace"))
-
-
-def _is_too_deep(value: object) -> bool:
-    level = [value]
-    for _ in range(limits.JSON_DEPTH_MAX):
-        inner = ((one.values() if isinstance(one, dict) else one) for one in level if isinstance(one, dict | list))
-        level = list(itertools.chain.from_iterable(inner))
-        if not level:
-            return False
-    return True
-
-
-def _value(text: str) -> object:
-    try:
-        value, end = _SCAN(text, 0)
-    except StopIteration:
-        return _DECODER.decode(text)  # which says what is wrong with it
-    return value if end == len(text) else _DECODER.decode(text)
-
-
-_NO_OBJECT: Final = "it is not an object: JSON Lines has one object a line"
-
-
 def _too_long(line: bytes) -> Broken:
     reason = f"it is longer than {limits.INFER_LINE_BYTES_MAX:,} bytes"
     return Broken(reason, line.decode("utf-8", "replace"))
@@ -257,11 +207,11 @@ def _json_array(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
         advice = f"write one object a line: jq -c '.[]' {path.name}"
         raise Unreadable("E512", f"`{path.name}` is one large JSON array, and not JSON Lines", advice)
     try:
-        items = _DECODER.decode(data.removeprefix(BOM).decode())
+        items = DECODER.decode(data.removeprefix(BOM).decode())
     except (ValueError, ArithmeticError, RecursionError):
         yield from _json_lines(str(path), io.BytesIO(data), base_name(path))
         return
-    rows = [item if isinstance(item, dict) else Broken(_NO_OBJECT, str(item)) for item in items]
+    rows = [item if isinstance(item, dict) else Broken(NO_OBJECT, str(item)) for item in items]
     yield RawRows(str(path), rows, range(1, len(rows) + 1), base_name(path))
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.clock import show_time
+from augury.engine.history_rows import history_of, integers
 from augury.engine.ports import Post, Snapshot, Torn
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history.views import current
-from augury.local.store.columns import history_of, integers
 from augury.local.store.errors import AlreadyCommitted
 
 SNAPSHOTS_KEPT: Final = 3

@@ -17,7 +17,7 @@ import pyarrow.csv
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from augury.local.store.columns import one_chunk
+from augury.engine.history_rows import one_chunk
 from augury.local.store.database import reason
 from augury.local.store.errors import NoDriver, NoStore, StoreInUse
 from augury.local.store.sqlite import lists

@@ -10,13 +10,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from augury.diagnostics import closest
+from augury.engine.history_rows import versions_in
 from augury.engine.ports import Post, Snapshot, Torn
 from augury.engine.ticked import ClassVersions
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import history_schema
 from augury.local.store import catalogue
 from augury.local.store import tables as s
-from augury.local.store.columns import versions_in
 from augury.local.store.database import Database, failing
 from augury.local.store.errors import NoStore, NoSuchClass
 

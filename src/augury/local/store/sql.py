@@ -14,12 +14,13 @@ import sqlalchemy as sa
 
 from augury.algebra.program import Program
 from augury.clock import show_time
+from augury.engine.history_rows import history_of
+from augury.engine.log_rows import action_row, purged_rows, rejected_rows, tick_row
 from augury.engine.ports import Post, Snapshot
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.local.store import catalogue
 from augury.local.store import tables as s
-from augury.local.store.columns import history_of
 from augury.local.store.database import Database, database, failing
 from augury.local.store.errors import AlreadyCommitted, StoreMismatch
 from augury.local.store.reading import (
@@ -31,7 +32,6 @@ from augury.local.store.reading import (
     last_tick,
     read_store,
 )
-from augury.local.store.rows import action_row, purged_rows, rejected_rows, tick_row
 
 SNAPSHOTS_KEPT: Final = 3
 

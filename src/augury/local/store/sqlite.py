@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool
 
+from augury.engine.history_rows import one_chunk
 from augury.kernels.columns.column import Mask
-from augury.local.store.columns import one_chunk
 from augury.local.store.errors import NoStore, StoreInUse
 from augury.local.store.tables import fixed_width
 

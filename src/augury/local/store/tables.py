@@ -17,6 +17,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from augury import types as t
 from augury.clock import microseconds_of, show_time
+from augury.engine.log_rows import COUNTS, PHASES
 from augury.event import EventClass
 from augury.history.versions import ANNOUNCE, CHANGE
 from augury.history.views import CHANGES, key_columns, system_names
@@ -98,9 +99,6 @@ _COUNT: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def _required(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
     return sa.Column(name, kind, nullable=False, **options)
 
-
-PHASES: Final = ("read", "derive", "decide", "purge")
-COUNTS: Final = ("read", "derived", "actions", "rejected", "absorbed", "purged")
 
 ticks = sa.Table(
     "augury_ticks",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from augury.engine.ticked import Action, Ticked
 from augury.event import key_of
 from augury.history.raw import whole_json
-from augury.local.store.tables import COUNTS, PHASES
+
+PHASES: Final = ("read", "derive", "decide", "purge")
+COUNTS: Final = ("read", "derived", "actions", "rejected", "absorbed", "purged")
 
 
 def tick_row(ticked: Ticked) -> dict[str, Any]:

@@ -1,0 +1,207 @@
+"""A program run in pieces: which slot each row goes to, and which number each version gets.
+
+In: shards and how many buckets they fall into; rows as they come. Out: rows by slot, a slot being one bucket of one
+shard, with an engine of its own. Versions are numbered over all slots, and which rows are versions is known only to the
+engine of each: so engines go twice over what came, first to tell which rows they accept (`accepted`), on states that
+are thrown away, and then with the numbers (`numbered`). Where there is one slot its engine counts by itself. An id
+that rows of several slots have is settled between the two (`to_absorb`). It runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from augury.algebra.program import Program
+from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.shards import Shard, program_of, shards_of
+from augury.engine.ticked import Ticked
+from augury.event import key_of
+from augury.history.arrivals import Arrivals, ClassRows
+from augury.history.buckets import buckets_of
+from augury.history.coming import received
+from augury.history.typed import Part
+from augury.kernels.batch import Integers
+
+Moment = tuple[int, int]
+"""Where a row stands in the history: its det_time and the position at which it came."""
+
+_NUMBERS: Final = 1 << 40
+"""As many versions of a class as the engine of a slot may number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """The slots of a program: of each shard that can be cut as many as there are buckets, of one that cannot one.
+
+    `codes` has for each shard the code among the classes that come in of each of its own such classes, in order.
+    """
+
+    program: Program
+    shards: tuple[Shard, ...]
+    buckets: int
+    codes: tuple[tuple[int, ...], ...]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first slot of each shard, and the number of all slots."""
+        found = [0]
+        for shard in self.shards:
+            found.append(found[-1] + (self.buckets if shard.by else 1))
+        return tuple(found)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self.starts[-1]
+
+    def shard_of(self, slot: int) -> int:
+        """The shard that a slot belongs to."""
+        return int(np.searchsorted(self.starts, slot, side="right")) - 1
+
+    def program_of(self, slot: int) -> Program:
+        """The part of the program that the engine of a slot runs."""
+        return program_of(self.program, self.shards[self.shard_of(slot)])
+
+    def after_number(self, slot: int) -> int:
+        """From where the engine of a slot numbers the versions of each class: no two slots give one number."""
+        return slot * _NUMBERS
+
+    def slots_of(self, code: int, part: Part) -> Integers:
+        """The slot of each row of a class that comes in."""
+        shard = next(number for number, codes in enumerate(self.codes) if code in codes)
+        event_class = received(self.program)[code]
+        place = next(p for p, plan in enumerate(self.program.classes) if plan.event_class is event_class)
+        columns = self.shards[shard].columns(place)
+        start = self.starts[shard]
+        if not columns:
+            return np.full(len(part), start)
+        names = [key_of(attribute.name) for attribute in event_class.attributes]
+        return start + buckets_of([part.values[names.index(key_of(name))] for name in columns], self.buckets)
+
+
+def slots_of(program: Program, buckets: int, plan: EnginePlan | None = None) -> Slots:
+    """The slots of a program; raises `CannotRun`."""
+    plan = plan or engine_plan(program)
+    shards = shards_of(plan)
+    codes = tuple(tuple(code for code, place in enumerate(plan.received) if place in shard.places) for shard in shards)
+    return Slots(program, shards, buckets, codes)
+
+
+def split(slots: Slots, came: Arrivals) -> dict[int, Arrivals]:
+    """What came by slot; classes are those of the slot's own program. Refusals are left out: they are nobody's."""
+    found: dict[int, dict[int, ClassRows]] = {}
+    for code, rows in came.rows.items():
+        slot_of_row = slots.slots_of(code, rows.part)
+        for slot in np.unique(slot_of_row).tolist():
+            own = slots.codes[slots.shard_of(slot)].index(code)
+            found.setdefault(slot, {})[own] = taken(rows, np.flatnonzero(slot_of_row == slot))
+    return {slot: Arrivals(dict(sorted(rows.items())), (), came.place) for slot, rows in found.items()}
+
+
+def taken(rows: ClassRows, at: Integers) -> ClassRows:
+    """Some of the rows."""
+    part, places = rows.part, pa.array(at)
+    return ClassRows(
+        Part(
+            tuple(column.take(places) for column in part.values),
+            part.occ_time[at],
+            part.det_time[at],
+            None if part.withdrawal is None else part.withdrawal[at],
+            None if part.event_id is None else part.event_id.take(places),
+        ),
+        rows.position[at],
+        None if rows.source_time is None else rows.source_time[at],
+        None if rows.seq is None else rows.seq[at],
+        None if rows.known is None else rows.known[at],
+    )
+
+
+def shared_ids(came: Mapping[int, Arrivals], slots: Slots) -> list[list[Moment]]:
+    """The rows of a class that have one event_id and lie in different slots, in the order of the history.
+
+    The first of them that is accepted has the others absorbed, and no engine sees all of them.
+    """
+    rows_of: dict[tuple[int, str], list[tuple[Moment, int]]] = {}
+    for slot, one in came.items():
+        codes = slots.codes[slots.shard_of(slot)]
+        for own, rows in one.rows.items():
+            if rows.part.event_id is not None:
+                moments = zip(rows.part.det_time.tolist(), rows.position.tolist(), strict=True)
+                for event_id, moment in zip(rows.part.event_id.to_pylist(), moments, strict=True):
+                    if event_id is not None:
+                        rows_of.setdefault((codes[own], event_id), []).append((moment, slot))
+    several = (sorted(rows) for rows in rows_of.values() if len({slot for _, slot in rows}) > 1)
+    return [[moment for moment, _ in rows] for rows in several]
+
+
+def to_absorb(shared: Iterable[Sequence[Moment]], versions: Integers, absorbed: Collection[int]) -> int | None:
+    """The first row in the history that is no duplicate to its engine, although an earlier version has its event_id.
+
+    Once it is absorbed what comes after it may be different, so one has to look again, until there is none.
+    """
+    accepted = set(versions.tolist())
+    found: list[Moment] = []
+    for moments in shared:
+        places = [place for place, (_, position) in enumerate(moments) if position in accepted]
+        later = moments[places[0] + 1 :] if places else ()
+        found += [moment for moment in later if moment[1] not in absorbed][:1]
+    return min(found)[1] if found else None
+
+
+def absorbing(came: Arrivals, positions: Collection[int]) -> Arrivals:
+    """The rows, of which those at these positions are known."""
+    if not positions:
+        return came
+    rows = {code: replace(one, known=np.isin(one.position, list(positions))) for code, one in came.rows.items()}
+    return replace(came, rows=rows)
+
+
+def provisionally(came: Arrivals) -> Arrivals:
+    """The rows with numbers that only tell them apart: their positions, from 1."""
+    return replace(came, rows={code: replace(rows, seq=rows.position + 1) for code, rows in came.rows.items()})
+
+
+def accepted(ticks: Iterable[Ticked]) -> Integers:
+    """The positions of rows that became versions, of engines that read them with provisional numbers."""
+    found = [versions.seq - 1 for ticked in ticks for versions in ticked.read]
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+
+
+def numbered(came: Arrivals, after_seq: int, order: Integers) -> Arrivals:
+    """The rows with their numbers: `order` has the positions of all that are versions, in the order of the history.
+
+    A row that is none has the number 0.
+    """
+    positions = np.argsort(order)
+    rows = {}
+    for code, one in came.rows.items():
+        rows[code] = replace(one, seq=_numbers(one.position, order, positions, after_seq))
+    return replace(came, rows=rows)
+
+
+def _numbers(position: Integers, order: Integers, at: Integers, after_seq: int) -> Integers:
+    if not len(order):
+        return np.zeros(len(position), np.int64)
+    found = np.minimum(np.searchsorted(order[at], position), len(order) - 1)
+    return np.where(order[at[found]] == position, after_seq + 1 + at[found], 0)
+
+
+def in_history_order(came: Mapping[int, Arrivals] | Sequence[Arrivals], versions: Integers) -> Integers:
+    """The positions of versions by det_time, and then as they came; `versions` are ascending."""
+    if not len(versions):
+        return versions
+    det_time = np.zeros(len(versions), np.int64)
+    for rows in _all_rows(came.values() if isinstance(came, Mapping) else came):
+        at = np.searchsorted(versions, rows.position)
+        there = (at < len(versions)) & (versions[np.minimum(at, len(versions) - 1)] == rows.position)
+        det_time[at[there]] = rows.part.det_time[there]
+    return versions[np.lexsort((versions, det_time))]
+
+
+def _all_rows(came: Iterable[Arrivals]) -> Iterator[ClassRows]:
+    for one in came:
+        yield from one.rows.values()

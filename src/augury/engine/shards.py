@@ -1,0 +1,248 @@
+"""What of a program can run apart: classes that have nothing to do with each other, and events that never meet.
+
+In: an engine's plan. Out: `Shard`s. The classes of a shard are run together, by an engine of their own; `by` names
+attributes of each of them such that events with different values there never meet, so that a shard falls into any
+number of buckets, each with an engine that sees its events only. What falls into no buckets is put together in one
+shard, with the reason. It runs nothing.
+
+That events never meet is known of a unit (a MATCH, COMPOSITE or SELECT) by its *ways*: an attribute of every class that
+it reads, and of the one it makes if that carries it on. A way of a shard is one that all its units have in common, and
+in which every class with a key has an attribute of the key: so all versions of an event lie in one bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from augury import types as t
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import Feed, MatchPlan
+from augury.algebra.program import ClassPlan, Program
+from augury.algebra.select import Whole
+from augury.engine.keys import Apart, composite_ways, match_ways
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
+from augury.engine.select_parts import parts_of
+from augury.engine.state import history_classes
+from augury.event import ClassKind, EventClass, key_of
+
+_WAYS_MAX: Final = 16
+"""Ways to cut a shard that are looked for: more would only name the same events by more attributes."""
+
+Way = Mapping[int, str]
+"""By place of a class the attribute whose values tell apart what never meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Classes that run together, by their places in the program; `by` is empty where they run in one piece."""
+
+    places: tuple[int, ...]
+    by: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    reason: str = ""
+
+    def columns(self, place: int) -> tuple[str, ...]:
+        """The attributes of a class by which its events are told apart; none where they are not."""
+        return dict(self.by).get(place, ())
+
+
+def shards_of(plan: EnginePlan) -> tuple[Shard, ...]:
+    """The shards in order of their first classes; what cannot be cut comes last, in one."""
+    if plan.clocks:
+        name = plan.received_classes[plan.clocks[0][0]].name
+        return (Shard(tuple(range(len(plan.classes))), reason=f"`{name}` is posted by the clock, to all"),)
+    cut: list[Shard] = []
+    whole: list[int] = []
+    reasons: list[str] = []
+    for places in _components(plan):
+        by, reason = _cut(plan, places)
+        if by:
+            cut.append(Shard(places, by))
+        else:
+            whole += places
+            reasons.append(reason)
+    return (*cut, *([Shard(tuple(sorted(whole)), reason="; ".join(dict.fromkeys(reasons)))] if whole else []))
+
+
+def program_of(program: Program, shard: Shard) -> Program:
+    """The part of a program that a shard runs; rules and triggers are left out, for no tick looks at them."""
+    if len(shard.places) == len(program.classes):
+        return program
+    names = {key_of(program.classes[place].event_class.name) for place in shard.places}
+    classes = tuple(_without_others(program.classes[place], names) for place in shard.places)
+    layers = (tuple(name for name in layer if key_of(name) in names) for layer in program.strata)
+    strata = tuple(layer for layer in layers if layer)
+    return replace(program, classes=classes, strata=strata, rules=(), groups={}, triggers=())
+
+
+def _without_others(plan: ClassPlan, names: Collection[str]) -> ClassPlan:
+    """The class without those that stand in its history only, and do not matter to it."""
+    derivation = plan.derivation
+    if isinstance(derivation, MatchPlan | CompositePlan) and derivation.over is not None:
+        derivation = replace(derivation, over=tuple(name for name in derivation.over if key_of(name) in names))
+    return replace(plan, derivation=derivation, reads=tuple(name for name in plan.reads if key_of(name) in names))
+
+
+# ---- classes that belong together --------------------------------------------------------------------------------
+
+
+def _components(plan: EnginePlan) -> Iterator[tuple[int, ...]]:
+    """The classes that units join, each with all others of its component."""
+    home = list(range(len(plan.classes)))
+
+    def found(place: int) -> int:
+        while home[place] != place:
+            place = home[place]
+        return place
+
+    for unit in plan.units:
+        first, *others = sorted(_joined(plan, unit))
+        for place in others:
+            one, other = sorted((found(first), found(place)))
+            home[other] = one
+    for first in range(len(home)):
+        if found(first) == first:
+            yield tuple(place for place in range(len(home)) if found(place) == first)
+
+
+def _joined(plan: EnginePlan, unit: Unit) -> set[int]:
+    """The classes that a unit makes and reads: of a MATCH for which all events count, every class of its history."""
+    match unit:
+        case SelectUnit():
+            return {unit.place, *unit.reads}
+        case MatchUnit():
+            return {unit.place, *_read(plan, unit, match_ways(unit.detector, history_classes(plan, unit)))}
+        case CompositeUnit():
+            return {*unit.places, *_read(plan, unit, composite_ways(unit.detector, history_classes(plan, unit)))}
+
+
+def _read(plan: EnginePlan, unit: MatchUnit | CompositeUnit, apart: Apart) -> list[int]:
+    places = (*plan.received, *unit.reads)
+    return [places[code] for code in apart.read]
+
+
+# ---- by what they fall apart -------------------------------------------------------------------------------------
+
+
+def _cut(plan: EnginePlan, places: Sequence[int]) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], str]:
+    """The attributes by which a component falls apart, or why it does not."""
+    members = set(places)
+    units = [unit for unit in plan.units if not members.isdisjoint(_made(unit))]
+    if not units:
+        columns = _of_itself(plan.classes[places[0]].event_class)
+        told = f"`{plan.classes[places[0]].event_class.name}` has no attributes"
+        return ((places[0], columns),) if columns else (), "" if columns else told
+    ways: list[list[Way]] = []
+    for unit in units:
+        found, reason = _ways(plan, unit)
+        if not found:
+            return (), f"`{plan.classes[_made(unit)[0]].event_class.name}`: {reason}"
+        ways.append(found)
+    common = list(islice(_common(ways, {}), _WAYS_MAX))
+    fit = [way for way in common if not _misfit(plan, places, units, way)]
+    if fit:
+        return tuple((place, tuple(dict.fromkeys(w[place] for w in fit if place in w))) for place in places), ""
+    names = ", ".join(f"`{plan.classes[place].event_class.name}`" for place in places)
+    if not common:
+        return (), f"{names} have no key in common"
+    return (), _misfit(plan, places, units, common[0])
+
+
+def _made(unit: Unit) -> tuple[int, ...]:
+    return unit.places if isinstance(unit, CompositeUnit) else (unit.place,)
+
+
+def _of_itself(event_class: EventClass) -> tuple[str, ...]:
+    """What tells the events of a class apart that nothing reads."""
+    return event_class.key or tuple(attribute.name for attribute in event_class.attributes)
+
+
+def _common(ways: Sequence[Sequence[Way]], chosen: Way) -> Iterator[Way]:
+    """Every choice of a way for each unit that gives each class one attribute."""
+    if not ways:
+        yield chosen
+        return
+    for way in ways[0]:
+        if all(key_of(chosen.get(place, name)) == key_of(name) for place, name in way.items()):
+            yield from _common(ways[1:], {**chosen, **way})
+
+
+def _misfit(plan: EnginePlan, places: Sequence[int], units: Sequence[Unit], way: Way) -> str:
+    """Why events of a class would be torn apart, or not be found by who reads them; nothing if it fits."""
+    read = {place for unit in units for place in _reads(unit)}
+    kinds: set[str] = set()
+    for place in places:
+        event_class = plan.classes[place].event_class
+        name = way.get(place)
+        if name is None:
+            if event_class.key or place in read:
+                return f"`{event_class.name}` does not carry on by what its constituents are told apart"
+            continue
+        if event_class.key and key_of(name) not in map(key_of, event_class.key):
+            return f"`{name}`, by which events would be told apart, is not in the key of `{event_class.name}`"
+        attribute = event_class.attribute(name)
+        assert attribute is not None, "ways name attributes"
+        kinds.add(_stored(attribute.type))
+    return "" if len(kinds) == 1 else "the attributes by which events would be told apart have different types"
+
+
+def _reads(unit: Unit) -> tuple[int, ...]:
+    return unit.reads
+
+
+def _stored(of: t.Type) -> str:
+    """Types whose equal values are alike in every way that counts for telling them apart."""
+    match of:
+        case t.Int() | t.BigInt():
+            return "whole number"
+        case t.String():
+            return "text"
+        case _:
+            return str(of)
+
+
+def _ways(plan: EnginePlan, unit: Unit) -> tuple[list[Way], str]:
+    match unit:
+        case SelectUnit():
+            return _select_ways(plan, unit)
+        case MatchUnit():
+            apart = match_ways(unit.detector, history_classes(plan, unit))
+            made: tuple[tuple[int, tuple[Feed, ...]], ...] = ((unit.place, unit.detector.plan.feeds),)
+        case CompositeUnit():
+            apart = composite_ways(unit.detector, history_classes(plan, unit))
+            made = tuple((place, feeds) for place, (_, feeds) in zip(unit.places, unit.into, strict=True))
+    codes = (*plan.received, *unit.reads)
+    found: list[Way] = []
+    for key in apart.keys:
+        way = {codes[code]: name for code, name in key.places}
+        for place, feeds in made:
+            carried = key.carried(feeds, plan.classes[place].event_class)
+            way |= {} if carried is None else {place: carried}
+        found.append(way)
+    return found, apart.reason
+
+
+def _select_ways(plan: EnginePlan, unit: SelectUnit) -> tuple[list[Way], str]:
+    classes = [one.event_class for one in plan.classes]
+    if unit.parts is None:
+        told = parts_of(unit.select, classes)
+        return [], told.reason if isinstance(told, Whole) else "it is looked at as a whole"
+    found: list[Way] = []
+    for number, attribute in enumerate(unit.part_attributes):
+        way = {place: columns[number] for place, columns in unit.parts}
+        if all(classes[place].attribute(name) is not None for place, name in way.items()):
+            found.append({**way, unit.place: attribute})
+    return found, "" if found else "it falls apart by times only"
+
+
+def names_of(plan: EnginePlan, places: Iterable[int]) -> str:
+    """Classes in a sentence."""
+    return ", ".join(plan.classes[place].event_class.name for place in places)
+
+
+def received_in(plan: EnginePlan, shard: Shard) -> tuple[int, ...]:
+    """The places of the shard's classes that come in from outside."""
+    kinds = (ClassKind.SUBSCRIBED, ClassKind.CLOCK)
+    return tuple(place for place in shard.places if plan.classes[place].event_class.kind in kinds)
