@@ -157,7 +157,8 @@ def compile(text: str, name: str = "program") -> Program:
     checked = _read(text, name)
     if checked.program is None:
         raise ProgramError(checked)
-    return Program(**{f.name: getattr(checked.program, f.name) for f in fields(checked.program)})
+    found = {f.name: getattr(checked.program, f.name) for f in fields(checked.program)}
+    return Program(**{**found, "text": text})
 
 
 def detect(program: Program, events: Any) -> Any:

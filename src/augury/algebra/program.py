@@ -69,6 +69,8 @@ class Program:
     rules: tuple[Rule, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     triggers: tuple[Trigger, ...] = ()
+    text: str = field(default="", compare=False, repr=False)
+    """As it was written, for whoever keeps it beside what it gave; empty for a part of a program."""
 
     def class_plan(self, name: str) -> ClassPlan | None:
         """The class of that name."""

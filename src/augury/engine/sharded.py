@@ -156,7 +156,10 @@ def absorbing(came: Arrivals, positions: Collection[int]) -> Arrivals:
     """The rows, of which those at these positions are known."""
     if not positions:
         return came
-    rows = {code: replace(one, known=np.isin(one.position, list(positions))) for code, one in came.rows.items()}
+    rows = {}
+    for code, one in came.rows.items():
+        known = np.isin(one.position, list(positions))
+        rows[code] = replace(one, known=known if one.known is None else known | one.known)
     return replace(came, rows=rows)
 
 

@@ -74,7 +74,7 @@ def program_of(program: Program, shard: Shard) -> Program:
     classes = tuple(_without_others(program.classes[place], names) for place in shard.places)
     layers = (tuple(name for name in layer if key_of(name) in names) for layer in program.strata)
     strata = tuple(layer for layer in layers if layer)
-    return replace(program, classes=classes, strata=strata, rules=(), groups={}, triggers=())
+    return replace(program, classes=classes, strata=strata, rules=(), groups={}, triggers=(), text="")
 
 
 def _without_others(plan: ClassPlan, names: Collection[str]) -> ClassPlan:

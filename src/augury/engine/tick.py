@@ -310,6 +310,11 @@ def tick_at_most(time: int, chronon_us: int) -> int:
     return time // chronon_us * chronon_us
 
 
+def tick_reading(det_time: int, chronon_us: int) -> int:
+    """The tick that reads what was detected at a time."""
+    return (det_time // chronon_us + 1) * chronon_us
+
+
 def _tick_after(time: int, chronon_us: int) -> int:
     return NEVER if time >= NEVER - 1 else int(tick_after(np.array([time]), chronon_us)[0])
 

@@ -1,0 +1,198 @@
+"""Steps of a program kept in a lake: what came, and how far to go → one commit.
+
+In: pieces of rows and a time. Out: a manifest that is committed, or nothing where there was nothing to keep. It
+reads no clock and knows no stream; whoever calls it does so one call at a time.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from augury.algebra.program import Program
+from augury.engine import ledger as of_ticks
+from augury.engine.sharded import Slots
+from augury.engine.tick import tick_reading
+from augury.kernels.bitemporal import NEVER
+from augury.lake import FileEntry, Lake, Manifest, Upkeep, Writer, compaction, program_name, retention
+from augury.lake.order import order_of
+from augury.spark.arriving import Source, sources_of
+from augury.spark.ids import merged
+from augury.spark.slots import SlotDone, Step
+from augury.spark.stepping import Told, name_of, results, slots_on_spark
+
+_UPKEEP_EVERY: Final = 16
+"""Commits between two looks at whether files should be merged or are too old."""
+
+
+@dataclass(slots=True)
+class Keeper:
+    """A program at work on a lake; `last_tick` is how far it has gone, whether that was worth a commit or not."""
+
+    spark: SparkSession
+    program: Program
+    lake: Lake
+    writer: Writer
+    slots: Slots
+    name: str
+    last_tick: int | None
+    last: tuple[SlotDone, ...] = field(default=(), repr=False)
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The last commit."""
+        return self.writer.last
+
+    @property
+    def noted(self) -> Mapping[str, Any]:
+        """What the last commit says beside its files."""
+        found = self.manifest
+        return {} if found is None or found.offsets is None else dict(found.offsets)
+
+    @property
+    def next_due(self) -> int:
+        """The next tick at which something is due though nothing comes."""
+        return int(self.noted.get("next_due", NEVER))
+
+    def keep(
+        self,
+        pieces: DataFrame | None,
+        found: Told,
+        until_us: int,
+        *,
+        query: str | None = None,
+        batch: int | None = None,
+    ) -> Manifest | None:
+        """Go on up to a tick with what came, and commit what that gives; None if it gives nothing and nothing came."""
+        began = time.perf_counter()
+        noted = self.noted
+        first = noted.get("first_tick")
+        if first is None and found.first_us is not None:
+            first = tick_reading(found.first_us, self.program.settings.chronon_us)
+        step = self._step(found, until_us, first)
+        rows = results(self.spark, pieces, found, step, self.writer.next_commit).toArrow()
+        done: list[SlotDone] = [pickle.loads(content) for content in rows["packed"].to_pylist()]
+        self.last = tuple(done)
+        refused = self._refused(step, found, until_us)
+        self.last_tick = until_us if self.last_tick is None else max(self.last_tick, until_us)
+        if not refused and batch is None and all(_did_nothing(one, step) for one in done):
+            return None
+        manifest = self._manifest(step, found, done, refused, noted, first)
+        said: dict[str, Any] = {} if query is None else {"query": query, "batch": batch}
+        taken = {"all": time.perf_counter() - began}
+        manifest = replace(manifest, seconds=taken, **said)
+        self.writer.commit(manifest)
+        if manifest.commit % _UPKEEP_EVERY == 0:
+            self._upkeep()
+        return manifest
+
+    def _step(self, found: Told, until_us: int, first: int | None) -> Step:
+        noted, manifest = self.noted, self.manifest
+        rows: dict[Source, int] = dict(found.rows)
+        for number, name, part in noted.get("waiting_for", ()):
+            rows.setdefault((number, name, part), 0)
+        states = {} if manifest is None else _by_slot(manifest.state, "slot/")
+        ids = () if manifest is None else tuple(_by_slot(manifest.state, "ids/").values())
+        return Step(
+            self.slots,
+            self.name,
+            sources_of(rows),
+            until_us,
+            first,
+            self.lake.path,
+            states,
+            {int(slot): path for slot, path in noted.get("waiting", {}).items()},
+            ids,
+            0 if manifest is None else manifest.last_seq,
+        )
+
+    def _manifest(
+        self,
+        step: Step,
+        found: Told,
+        done: Sequence[SlotDone],
+        refused: tuple[FileEntry, ...],
+        noted: Mapping[str, Any],
+        first: int | None,
+    ) -> Manifest:
+        states = {**step.states, **{one.slot: one.state for one in done if one.state is not None}}
+        ids = (*step.ids, *(one.ids for one in done if one.ids is not None))
+        ids = merged(self.lake.files, ids, f"{self.writer.next_commit:012d}")
+        waiting = {one.slot: one.waiting for one in done if one.waiting is not None}
+        counts: Counter[str] = Counter()
+        for one in done:
+            counts.update(one.counts)
+        counts["rejected"] += len(found.refused)
+        counts["live"] = sum(one.live for one in done)
+        last_us = max((us for us in (found.last_us, noted.get("last_us")) if us is not None), default=None)
+        offsets = {
+            "first_tick": first,
+            "next_due": min((one.next_due for one in done), default=NEVER),
+            "last_us": last_us,
+            "waiting": {str(slot): path for slot, path in waiting.items()},
+            "waiting_for": sorted({source for one in done for source in one.waiting_for}),
+        }
+        named = {f"slot/{slot:05d}": path for slot, path in states.items()}
+        named |= {f"ids/{number:05d}": path for number, path in enumerate(ids)}
+        return self.writer.manifest(
+            last_tick=self.last_tick,
+            last_seq=max([step.after_seq, *(one.last_seq for one in done)]),
+            added=(*(entry for one in done for entry in one.entries), *refused),
+            state=named,
+            waiting=tuple(waiting.values()),
+            offsets=offsets,
+            counts=dict(counts),
+            program=program_name(self.program.text),
+        )
+
+    def _refused(self, step: Step, found: Told, until_us: int) -> tuple[FileEntry, ...]:
+        """What was wrong by itself, written by the driver: no slot has it."""
+        if not found.refused:
+            return ()
+        rows = [
+            {"tick": until_us, "place": place, "event": event, "reason": reason, "raw": raw}
+            for source, number, event, reason, raw in found.refused
+            for place in [step.sources.place(step.sources.position(source, number))]
+        ]
+        columns = {one.name: [row[one.name] for row in rows] for one in of_ticks.REJECTED}
+        columns["tick"] = pa.array(columns["tick"], pa.int64()).cast(of_ticks.REJECTED.field("tick").type)
+        table = pa.table(columns, schema=of_ticks.REJECTED)
+        return (self.lake.files.write_table("rejected", "", table, tag=f"{self.writer.next_commit:012d}-driver"),)
+
+    def _upkeep(self) -> None:
+        snapshot = self.writer.snapshot()
+        done = compaction(self.lake.files, snapshot)
+        retain_us = self.program.settings.retain_us
+        if not done and retain_us is not None and self.last_tick is not None:
+            for plan in self.program.classes:
+                before = self.last_tick - retain_us
+                order = order_of(self.program)
+                done = done.and_then(retention(self.lake.files, snapshot, plan.event_class, before, order=order))
+        if done:
+            self._commit_upkeep(done)
+
+    def _commit_upkeep(self, done: Upkeep) -> None:
+        self.writer.commit(self.writer.manifest(added=done.added, removed=done.removed))
+
+
+def _did_nothing(one: SlotDone, step: Step) -> bool:
+    return not one.entries and one.state is None and (one.waiting is None) == (one.slot not in step.waiting)
+
+
+def _by_slot(state: Mapping[str, str], prefix: str) -> dict[int, str]:
+    return {int(name[len(prefix) :]): path for name, path in sorted(state.items()) if name.startswith(prefix)}
+
+
+def keeper(spark: SparkSession, program: Program, lake: Lake) -> Keeper:
+    """Take over a lake; whoever wrote to it before is refused from now on."""
+    writer = lake.writer()
+    slots = slots_on_spark(program, lake.about.buckets)
+    last = writer.last
+    return Keeper(spark, program, lake, writer, slots, name_of(slots), None if last is None else last.last_tick)

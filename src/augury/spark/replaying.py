@@ -1,0 +1,145 @@
+"""A replay through the stream: raw events, cut into micro-batches, run through a real query into a lake.
+
+In: a program and raw events as readers give them. Out: a ledger. Rows are cut by det_time, as they would have come; the
+files that the query reads hold rows that are typed already, as `spark.arriving` packs them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from augury.algebra.program import Program
+from augury.engine.ledger import Ledger
+from augury.engine.sharded import Slots, taken
+from augury.history.arrivals import Arrivals, arrived
+from augury.history.coming import Came, came
+from augury.history.raw import Raw
+from augury.kernels.batch import Integers
+from augury.lake import Lake
+from augury.spark.arriving import (
+    PIECES,
+    SPARK_PIECES,
+    SUMMARY,
+    Source,
+    Summary,
+    known_by,
+    noted,
+    packed,
+    piece,
+    summary_of,
+)
+from augury.spark.committed import ledger_in
+from augury.spark.stepping import slots_on_spark
+from augury.spark.watch import Watch, watch
+
+_ROWS_AT_ONCE: Final = 100_000
+"""Rows of a micro-batch, where nobody says how to cut."""
+
+
+def replay(
+    spark: SparkSession,
+    program: Program,
+    events: Iterable[Raw],
+    *,
+    until_us: int | None = None,
+    store: str | None = None,
+    cuts: Sequence[int] | None = None,
+    buckets: int | None = None,
+) -> Ledger:
+    """Run a program over events as a stream; `cuts` are the numbers of rows before which a micro-batch begins.
+
+    Without a `store` the lake is gone afterwards.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="augury-"))
+    try:
+        lake_path = store or str(folder / "lake")
+        count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        slots = slots_on_spark(program, count)
+        source = folder / "pieces"
+        source.mkdir()
+        write_pieces(source, slots, events, until_us, cuts)
+        with watching(spark, program, source, lake_path, count) as query:
+            query.finish(until_us)
+        lake = Lake.open(lake_path)
+        return ledger_in(program, lake, list(lake.manifests()))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def watching(spark: SparkSession, program: Program, source: Path, store: str, buckets: int) -> Watch:
+    """A watch over files of pieces, a micro-batch each."""
+    stream = spark.readStream.schema(SPARK_PIECES).option("maxFilesPerTrigger", 1).parquet(str(source))
+    return watch(program, stream, store=store, clock="data", buckets=buckets)
+
+
+def write_pieces(
+    folder: Path, slots: Slots, events: Iterable[Raw], until_us: int | None, cuts: Sequence[int] | None
+) -> int:
+    """Write what came as files of pieces in the order of det_time; gives how many."""
+    raws = list(events)
+    rows = came(slots.program, raws, until_us=until_us)
+    given: list[Source] = [(number, raw.source, -1) for number, raw in enumerate(raws)]
+    every = arrived(slots.program, rows)
+    summary = summary_of(rows, given, raws)
+    count = 0
+    for count, (some, told) in enumerate(_cut(every, cuts, summary), 1):
+        pieces = list(_pieces(slots, some, *known_by_all(rows, some), given, told))
+        path = folder / f"{count:08d}.parquet"
+        pq.write_table(pa.Table.from_batches(pieces, PIECES), path.with_suffix(".tmp"))
+        path.with_suffix(".tmp").rename(path)
+    return count
+
+
+def known_by_all(rows: Came, some: Arrivals) -> tuple[dict[int, Integers], dict[int, Integers]]:
+    """By class the source of each row, by place, and its number there."""
+    found = {code: known_by(rows, one.position) for code, one in some.rows.items()}
+    return {code: source for code, (source, _) in found.items()}, {code: number for code, (_, number) in found.items()}
+
+
+def _cut(every: Arrivals, cuts: Sequence[int] | None, summary: Summary) -> Iterator[tuple[Arrivals, Summary]]:
+    """Rows in the order of the history, cut; what is told of all of them goes with the first."""
+    det = [rows.part.det_time for rows in every.rows.values()]
+    position = [rows.position for rows in every.rows.values()]
+    size = sum(map(len, det))
+    rank_of = np.empty(size, np.int64)
+    if size:
+        rank_of[np.lexsort((np.concatenate(position), np.concatenate(det)))] = np.arange(size)
+    bounds = sorted({0, size, *(range(0, size, _ROWS_AT_ONCE) if cuts is None else (c for c in cuts if 0 < c < size))})
+    ranks = dict(zip(every.rows, np.split(rank_of, np.cumsum([len(d) for d in det])[:-1]), strict=True)) if size else {}
+    told = summary
+    for begin, end in zip(bounds, bounds[1:] or [0], strict=False):
+        some = {}
+        for code, rows in every.rows.items():
+            at = np.flatnonzero((ranks[code] >= begin) & (ranks[code] < end))
+            if len(at):
+                some[code] = taken(rows, at)
+        yield Arrivals(some, (), every.place), told
+        told = Summary(rows=dict(summary.rows))
+
+
+def _pieces(
+    slots: Slots,
+    some: Arrivals,
+    source: dict[int, Integers],
+    number: dict[int, Integers],
+    given: Sequence[Source],
+    told: Summary,
+) -> Iterator[pa.RecordBatch]:
+    for code, rows in some.rows.items():
+        slot_of_row = slots.slots_of(code, rows.part)
+        noted(told, code, rows, [given[at] for at in source[code].tolist()], number[code], slot_of_row)
+        for slot in np.unique(slot_of_row).tolist():
+            at = np.flatnonzero(slot_of_row == slot)
+            sources = [given[i] for i in source[code][at].tolist()]
+            yield piece(slot, code, packed(taken(rows, at), sources, number[code][at]))
+    yield piece(SUMMARY, SUMMARY, pickle.dumps(told))

@@ -1,0 +1,355 @@
+"""The engine of a slot in a Spark task: what came to the slot → what its ticks did.
+
+In: pieces of rows, and where the state of the slot lies. Out: which rows it accepts (`Judge`), or what its ticks did
+(`Run`), as tables or as files of a lake. The tick itself is `engine.tick`, and nothing here knows more about time than
+how far to go.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from augury.algebra.program import Program
+from augury.duck.selects import DuckSelects, runnable
+from augury.engine.ledger import Ledger, ledger_of
+from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.sharded import Slots, absorbing, accepted, provisionally, taken
+from augury.engine.snapshot import loaded_state, saved_state
+from augury.engine.state import EngineState, initial
+from augury.engine.tick import Ports, next_tick, ticks
+from augury.engine.ticked import Ticked
+from augury.event import EventClass, key_of
+from augury.history.arrivals import Arrivals, ClassRows
+from augury.history.views import system_names
+from augury.kernels.batch import Integers
+from augury.lake import FileEntry, LakeFiles
+from augury.spark.arriving import NUMBERS, PRESENT, Batches, Source, Sources, arrivals_of, packed, piece
+from augury.spark.ids import KnownIds, hashed, in_run
+
+RESULTS: Final = pa.schema([("kind", pa.string()), ("event_class", pa.string()), ("packed", pa.binary())])
+SPARK_RESULTS: Final = "kind string, event_class string, packed binary"
+
+VERSIONS: Final = "versions"
+ARCHIVE: Final = "archive"
+ACTIONS: Final = "actions"
+REJECTED: Final = "rejected"
+TICKS: Final = "ticks"
+DONE: Final = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far the engines of all slots go, and from where.
+
+    `states` has the file of the state of each slot that has one, below `root`, and `waiting` that of rows that came
+    before and were not read yet; `ids` are the files of known event_ids, `absorbed` positions of rows that are known to
+    be duplicates. `first_tick` is the first tick there was anywhere. `name` is that of the program, so that what is
+    made of it once in a process is not made again.
+    """
+
+    slots: Slots
+    name: str
+    sources: Sources
+    until_us: int
+    first_tick: int | None
+    root: str = ""
+    states: Mapping[int, str] = field(default_factory=dict)
+    waiting: Mapping[int, str] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
+    after_seq: int = 0
+    absorbed: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDone:
+    """What the engine of a slot did, apart from what it wrote into the entries."""
+
+    slot: int
+    entries: tuple[FileEntry, ...]
+    state: str | None
+    waiting: str | None
+    waiting_for: frozenset[Source]
+    ids: str | None
+    counts: Mapping[str, int]
+    last_seq: int
+    live: int
+    next_due: int
+
+
+# ---- a slot with its engine --------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Kit:
+    """What is made once of the part of a program that a shard runs."""
+
+    program: Program
+    plan: EnginePlan
+    selects: DuckSelects
+
+
+_KITS: dict[tuple[str, int], _Kit] = {}
+"""Of this process, which Spark uses again for one task after the other."""
+
+
+def _kit(step: Step, slot: int) -> _Kit:
+    key = (step.name, step.slots.shard_of(slot))
+    if key not in _KITS:
+        program = step.slots.program_of(slot)
+        _KITS[key] = _Kit(program, engine_plan(program), runnable(program))
+    return _KITS[key]
+
+
+class _Ids:
+    """The event_ids of what the slot has read in this step; those of earlier ones come with the rows."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, set[str]] = {}
+
+    def note(self, ticked: Ticked) -> None:
+        for versions in ticked.read:
+            if versions.event_id is not None:
+                ids = self._ids.setdefault(key_of(versions.event_class.name), set())
+                ids.update(versions.event_id.drop_null().to_pylist())
+
+    def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
+        return self._ids.get(key_of(event_class.name), set()).intersection(event_ids)
+
+
+def _state(step: Step, kit: _Kit, slot: int) -> EngineState:
+    path = step.states.get(slot)
+    if path is None:
+        state = initial(kit.plan, step.slots.after_number(slot))
+        state.seq = step.after_seq
+        return state
+    return loaded_state(kit.plan, LakeFiles(step.root).read_bytes(path))
+
+
+def _ticked(step: Step, kit: _Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
+    ids = _Ids()
+    found = []
+    first = step.first_tick
+    for one in ticks(kit.plan, state, came, step.until_us, Ports(kit.selects, ids), first=first, settles=False):
+        ids.note(one)
+        found.append(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What a task holds for one slot."""
+
+    pieces: list[tuple[int, bytes]]
+    numbers: list[bytes]
+
+
+def _by_slot(batches: Batches) -> dict[int, _Held]:
+    found: dict[int, _Held] = {}
+    for batch in batches:
+        columns = [column.to_pylist() for column in batch.columns]
+        for slot, code, content in zip(*columns, strict=True):
+            held = found.setdefault(slot, _Held([], []))
+            if code == NUMBERS:
+                held.numbers.append(content)
+            elif code != PRESENT:
+                held.pieces.append((code, content))
+    return dict(sorted(found.items()))
+
+
+def _came(step: Step, kit: _Kit, slot: int, held: _Held) -> tuple[Arrivals, Arrivals]:
+    """What came to a slot that is to be read now, and what waits: its chronon is not over."""
+    codes = step.slots.codes[step.slots.shard_of(slot)]
+    pieces = [*held.pieces, *_waiting(step, slot)]
+    came = absorbing(_known(step, kit, arrivals_of(kit.program, pieces, codes, step.sources)), step.absorbed)
+    return _before(came, step.until_us), _from(came, step.until_us)
+
+
+def _known(step: Step, kit: _Kit, came: Arrivals) -> Arrivals:
+    known, classes = KnownIds(step.root, step.ids), kit.plan.received_classes
+    rows = {code: replace(one, known=known.among(classes[code], one.part.event_id)) for code, one in came.rows.items()}
+    return replace(came, rows=rows)
+
+
+def _waiting(step: Step, slot: int) -> list[tuple[int, bytes]]:
+    path = step.waiting.get(slot)
+    found: list[tuple[int, bytes]] = [] if path is None else pickle.loads(LakeFiles(step.root).read_bytes(path))
+    return found
+
+
+def _before(came: Arrivals, until_us: int) -> Arrivals:
+    return _some(came, lambda rows: np.flatnonzero(rows.part.det_time < until_us))
+
+
+def _from(came: Arrivals, until_us: int) -> Arrivals:
+    return _some(came, lambda rows: np.flatnonzero(rows.part.det_time >= until_us))
+
+
+def _some(came: Arrivals, which: object) -> Arrivals:
+    assert callable(which)
+    rows: dict[int, ClassRows] = {}
+    for code, one in came.rows.items():
+        at: Integers = which(one)
+        if len(at):
+            rows[code] = one if len(at) == len(one) else taken(one, at)
+    return replace(came, rows=rows)
+
+
+# ---- tasks -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Pieces of some slots → for each the rows that its engine accepts: positions and det_times, as bytes."""
+
+    step: Step
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Judge slot by slot; no state is kept."""
+        for slot, held in _by_slot(batches).items():
+            kit = _kit(self.step, slot)
+            came, _ = _came(self.step, kit, slot, held)
+            position = self._accepted(kit, slot, came)
+            yield piece(slot, NUMBERS, pickle.dumps((position, det_times(came, position))))
+
+    def _accepted(self, kit: _Kit, slot: int, came: Arrivals) -> Integers:
+        if not len(came):
+            return np.zeros(0, np.int64)
+        if all(_is_surely_accepted(kit.plan, code, rows) for code, rows in came.rows.items()):
+            return np.sort(np.concatenate([rows.position for rows in came.rows.values()]))
+        state = _state(self.step, kit, slot)
+        return accepted(_ticked(self.step, kit, state, provisionally(came)))
+
+
+def _is_surely_accepted(plan: EnginePlan, code: int, rows: ClassRows) -> bool:
+    """Whether nothing beside a row can keep it from being a version."""
+    return not plan.received_classes[code].key and rows.part.event_id is None
+
+
+def det_times(came: Arrivals, position: Integers) -> Integers:
+    """The det_time of rows by their positions, which are ascending."""
+    every = [np.zeros(0, np.int64), *(rows.position for rows in came.rows.values())]
+    times = [np.zeros(0, np.int64), *(rows.part.det_time for rows in came.rows.values())]
+    at, time = np.concatenate(every), np.concatenate(times)
+    order = np.argsort(at)
+    return time[order][np.searchsorted(at[order], position)]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Pieces of some slots, with the numbers of their versions where there are several slots → what their ticks did."""
+
+    step: Step
+    commit: int = 0
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Run slot by slot; with a lake the results are written there, and only told."""
+        for slot, held in _by_slot(batches).items():
+            kit = _kit(self.step, slot)
+            came, waits = _came(self.step, kit, slot, held)
+            if len(self.step.slots) > 1:
+                came = _numbered(came, held.numbers)
+            state = _state(self.step, kit, slot)
+            done = _ticked(self.step, kit, state, came)
+            ledger = ledger_of(done)
+            if not self.step.root:
+                yield from _as_rows(ledger)
+                continue
+            yield result(DONE, "", pickle.dumps(self._kept(kit, slot, state, done, ledger, waits)))
+
+    def _kept(
+        self, kit: _Kit, slot: int, state: EngineState, done: list[Ticked], ledger: Ledger, waits: Arrivals
+    ) -> SlotDone:
+        files = LakeFiles(self.step.root)
+        tag = f"{self.commit:012d}-{slot:05d}"
+        entries = list(_written(files, tag, kit, ledger))
+        path = None
+        if done:
+            path = files.write_bytes("state", tag, saved_state(kit.plan, state))
+        waiting = None
+        if len(waits):
+            codes = self.step.slots.codes[self.step.slots.shard_of(slot)]
+            pieces = [(codes[code], _packed_again(self.step.sources, one)) for code, one in waits.rows.items()]
+            waiting = files.write_bytes("waiting", tag, pickle.dumps(pieces))
+        counts = {name: sum(one.counts()[name] for one in done) for name in (done[0].counts() if done else ())}
+        live = sum(len(one.view) for one in state.classes)
+        ids = [v for one in done for v in one.read if v.event_id is not None]
+        run = in_run(hashed(v.event_class, v.event_id.drop_null().to_pylist()) for v in ids if v.event_id is not None)
+        kept = files.write_bytes("ids", tag, run) if run else None
+        sources = frozenset(self.step.sources.order[int(at)] for at in _sources_in(waits))
+        return SlotDone(
+            slot, tuple(entries), path, waiting, sources, kept, counts, state.seq, live, next_tick(kit.plan, state)
+        )
+
+
+def _written(files: LakeFiles, tag: str, kit: _Kit, ledger: Ledger) -> Iterator[FileEntry]:
+    classes = {plan.event_class.name: plan.event_class for plan in kit.plan.classes}
+    for name, table in ledger.versions.items():
+        yield files.write_table("history", classes[name], table, tag=tag)
+    for name, table in ledger.archive.items():
+        if kit.program.settings.archive:
+            yield files.write_table("archive", classes[name], table, tag=tag)
+        else:
+            names = system_names(classes[name])
+            left = table.select([names.number, names.tick]).rename_columns(["number", "tick"])
+            yield files.write_table("purged", name, left, tag=tag)
+    for kind, table in (("actions", ledger.actions), ("rejected", ledger.rejected), ("ticks", ledger.ticks)):
+        if table.num_rows:
+            yield files.write_table(kind, "", table, tag=tag)
+
+
+def _sources_in(came: Arrivals) -> Integers:
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *(one.position >> 40 for one in came.rows.values())]))
+
+
+def _packed_again(sources: Sources, rows: ClassRows) -> bytes:
+    given: list[Source] = [sources.order[int(at)] for at in rows.position >> 40]
+    return packed(rows, given, rows.position & ((1 << 40) - 1))
+
+
+def _numbered(came: Arrivals, numbers: Sequence[bytes]) -> Arrivals:
+    """The rows with the numbers of those that are versions."""
+    given = [pickle.loads(content) for content in numbers]
+    position = np.concatenate([np.zeros(0, np.int64), *(one[0] for one in given)])
+    seq = np.concatenate([np.zeros(0, np.int64), *(one[1] for one in given)])
+    rows = {}
+    for code, one in came.rows.items():
+        found = np.zeros(len(one), np.int64)
+        if len(position):
+            at = np.minimum(np.searchsorted(position, one.position), len(position) - 1)
+            found = np.where(position[at] == one.position, seq[at], 0)
+        rows[code] = replace(one, seq=found)
+    return replace(came, rows=rows)
+
+
+def _as_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:
+    for kind, tables in ((VERSIONS, ledger.versions), (ARCHIVE, ledger.archive)):
+        for name, table in tables.items():
+            yield result(kind, name, ipc_bytes(table))
+    for kind, table in ((ACTIONS, ledger.actions), (REJECTED, ledger.rejected), (TICKS, ledger.ticks)):
+        if table.num_rows:
+            yield result(kind, "", ipc_bytes(table))
+
+
+def result(kind: str, event_class: str, content: bytes) -> pa.RecordBatch:
+    """One row of the shape RESULTS."""
+    values = [pa.array([value], of) for value, of in zip((kind, event_class, content), RESULTS.types, strict=True)]
+    return pa.RecordBatch.from_arrays(values, schema=RESULTS)
+
+
+def ipc_bytes(table: pa.Table) -> bytes:
+    """A table as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def ipc_table(content: bytes) -> pa.Table:
+    """The table again."""
+    return pa.ipc.open_stream(content).read_all()

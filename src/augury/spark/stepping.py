@@ -1,0 +1,155 @@
+"""One step of all slots on Spark: pieces of rows → what the engines of the slots did up to a time.
+
+In: a frame of pieces, what their partitions told, and a `Step`. Out: a frame of results. Where there are several slots
+they go over the rows twice, as `engine.sharded` says; in between the driver numbers what they accept, of which it sees
+a position and a time a row. It knows neither lake nor stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from augury.algebra.program import Program
+from augury.engine.sharded import Moment, Slots, slots_of, to_absorb
+from augury.kernels.batch import Integers
+from augury.spark.arriving import (
+    NUMBERS,
+    PIECES,
+    PRESENT,
+    SPARK_PIECES,
+    SUMMARY,
+    Ingest,
+    Source,
+    Sources,
+    Summary,
+    piece,
+    sources_of,
+)
+from augury.spark.slots import SPARK_RESULTS, Judge, Run, Step
+
+
+def plain(program: Program) -> Program:
+    """What engines need of a program, and nothing that pulls the front end into a worker or cannot be pickled."""
+    return Program(program.settings, program.classes, program.strata, program.sources, groups={})
+
+
+def slots_on_spark(program: Program, buckets: int) -> Slots:
+    """The slots of a program, to be sent to workers."""
+    return slots_of(plain(program), buckets)
+
+
+def name_of(slots: Slots) -> str:
+    """What tells a program, cut in this way, from others."""
+    return hashlib.sha256(pickle.dumps((slots.program, slots.buckets))).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What all partitions told together."""
+
+    rows: Mapping[Source, int]
+    refused: tuple[tuple[Source, int, str, str, str], ...]
+    first_us: int | None
+    last_us: int | None
+    ids: tuple[tuple[int, str, int, Source, int, int], ...]
+
+
+NOTHING_TOLD = Told({}, (), None, None, ())
+
+
+def ingested(frames: Sequence[tuple[DataFrame, Ingest]]) -> DataFrame:
+    """The pieces of some frames."""
+    return reduce(DataFrame.unionAll, [frame.mapInArrow(ingest, SPARK_PIECES) for frame, ingest in frames])
+
+
+def told(pieces: DataFrame) -> Told:
+    """What the partitions told; runs what makes the pieces, so that these should be kept."""
+    found = pieces.where(f.col("slot") == SUMMARY).select("packed").toArrow()["packed"].to_pylist()
+    summaries: list[Summary] = [pickle.loads(content) for content in found]
+    rows: dict[Source, int] = {}
+    for summary in summaries:
+        for source, count in summary.rows.items():
+            rows[source] = rows.get(source, 0) + count
+    return Told(
+        rows,
+        tuple(sorted(one for summary in summaries for one in summary.refused)),
+        min((s.first_us for s in summaries if s.first_us is not None), default=None),
+        max((s.last_us for s in summaries if s.last_us is not None), default=None),
+        tuple(one for summary in summaries for one in summary.ids),
+    )
+
+
+def step_of(slots: Slots, found: Told, until_us: int, first_tick: int | None) -> Step:
+    """A first step: there is no state yet."""
+    return Step(slots, name_of(slots), sources_of(found.rows), until_us, first_tick)
+
+
+def results(spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step, commit: int = 0) -> DataFrame:
+    """What the engines of all slots do; a frame that runs them when somebody looks at it."""
+    numbers, absorbed = (
+        judged(spark, pieces, found, step) if len(step.slots) > 1 else (list[pa.RecordBatch](), frozenset[int]())
+    )
+    step = replace(step, absorbed=absorbed)
+    return by_slot(spark, pieces, step, numbers).mapInArrow(Run(step, commit), SPARK_RESULTS)
+
+
+def judged(
+    spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step
+) -> tuple[list[pa.RecordBatch], frozenset[int]]:
+    """The numbers of all versions, by slot; and rows that have the event_id of one in another slot."""
+    shared = shared_ids(found, step.sources)
+    absorbed: frozenset[int] = frozenset()
+    while True:
+        step = replace(step, absorbed=absorbed)
+        rows = by_slot(spark, pieces, step, ()).mapInArrow(Judge(step), SPARK_PIECES).toArrow()
+        accepted = dict(zip(rows["slot"].to_pylist(), map(pickle.loads, rows["packed"].to_pylist()), strict=True))
+        position = np.concatenate([np.zeros(0, np.int64), *(positions for positions, _ in accepted.values())])
+        more = to_absorb(shared, position, absorbed)
+        if more is None:
+            return numbered(accepted, step.after_seq), absorbed
+        absorbed |= {more}
+
+
+def numbered(accepted: Mapping[int, tuple[Integers, Integers]], after_seq: int) -> list[pa.RecordBatch]:
+    """Number versions over all slots by det_time and position; a row for each slot that has some."""
+    slots = list(accepted)
+    position = np.concatenate([np.zeros(0, np.int64), *(accepted[slot][0] for slot in slots)])
+    det_time = np.concatenate([np.zeros(0, np.int64), *(accepted[slot][1] for slot in slots)])
+    seq = np.empty(len(position), np.int64)
+    seq[np.lexsort((position, det_time))] = np.arange(after_seq + 1, after_seq + 1 + len(position))
+    ends = np.cumsum([len(accepted[slot][0]) for slot in slots])
+    parts = zip(slots, np.split(position, ends[:-1]), np.split(seq, ends[:-1]), strict=True) if slots else ()
+    return [piece(slot, NUMBERS, pickle.dumps((at, own))) for slot, at, own in parts if len(at)]
+
+
+def shared_ids(found: Told, sources: Sources) -> list[list[Moment]]:
+    """The rows that have one event_id in different slots, in the order of the history."""
+    rows_of: dict[tuple[int, str], list[tuple[Moment, int]]] = {}
+    for code, event_id, det_time, source, number, slot in found.ids:
+        position = sources.position(source, number)
+        rows_of.setdefault((code, event_id), []).append(((det_time, position), slot))
+    several = (sorted(rows) for rows in rows_of.values() if len({slot for _, slot in rows}) > 1)
+    return [[moment for moment, _ in rows] for rows in several]
+
+
+def by_slot(spark: SparkSession, pieces: DataFrame | None, step: Step, further: Iterable[pa.RecordBatch]) -> DataFrame:
+    """The pieces brought together by slot, with a row for every slot, so that also those run to which nothing came."""
+    present = [piece(slot, PRESENT, b"") for slot in range(len(step.slots))]
+    rows = spark.createDataFrame(pa.Table.from_batches([*present, *further], PIECES))
+    if pieces is not None:
+        rows = pieces.where(f.col("slot") >= 0).unionAll(rows)
+    tasks = min(len(step.slots), _tasks(spark))
+    return rows.repartitionById(tasks, f.expr(f"pmod(slot, {tasks})"))
+
+
+def _tasks(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)

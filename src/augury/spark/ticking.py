@@ -1,0 +1,265 @@
+"""A program over data frames of events, tick by tick: complex events, actions and what was refused, as data frames.
+
+In: a checked program of any kind, and a data frame of events of all classes or one per class. Out: lazy data frames.
+Rows are typed where they lie, brought together by what never meets (`engine.shards`), and the engine of each slot runs
+its ticks in one task. The first of the frames that is looked at has all of it run, and what it gives is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from types import TracebackType
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+from augury.algebra.program import Program
+from augury.engine import ledger as of_ticks
+from augury.engine.ledger import Ledger, joined
+from augury.engine.sharded import Slots
+from augury.engine.tick import tick_at_most, tick_reading
+from augury.event import ClassKind, EventClass
+from augury.history.raw import shortened
+from augury.history.views import history_schema, system_names
+from augury.spark.arriving import Batches, Ingest
+from augury.spark.layout import spark_type
+from augury.spark.slots import ACTIONS, ARCHIVE, REJECTED, TICKS, VERSIONS, ipc_table
+from augury.spark.stepping import Told, ingested, results, slots_on_spark, step_of, told
+
+
+@dataclass(frozen=True, slots=True)
+class Unpack:
+    """Tables as bytes → their rows."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Unpack what one partition holds."""
+        for batch in batches:
+            for content in batch.column("packed").to_pylist():
+                yield from ipc_table(content).select(self.names).to_batches()
+
+
+@dataclass(slots=True)
+class TickDetected:
+    """What a program does over events, as data frames; `close`, or leaving a `with`, lets go what is kept."""
+
+    program: Program
+    frames: Sequence[tuple[DataFrame, str, str | None]]
+    until_us: int | None
+    buckets: int
+    _slots: Slots | None = None
+    _pieces: DataFrame | None = None
+    _told: Told | None = None
+    _results: DataFrame | None = field(default=None, repr=False)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the frames."""
+        return self.frames[0][0].sparkSession
+
+    # ---- frames ----------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> DataFrame:
+        """The versions of complex events: event, change, seq, occ_time, det_time, constituents, `values.Class.…`."""
+        return self._of_kinds(ClassKind.COMPLEX)
+
+    def of(self, name: str) -> DataFrame:
+        """The versions of one class: event, change, seq, occ_time, det_time, constituents, and its attributes."""
+        plan = self.program.class_plan(name)
+        if plan is None:
+            there = ", ".join(p.event_class.name for p in self.program.classes)
+            raise KeyError(f"there is no class `{name}`; there are {there or 'none'}")
+        event_class = plan.event_class
+        return self._versions(event_class).select(
+            *_heads(event_class), *(_quoted(a.name) for a in event_class.attributes)
+        )
+
+    @property
+    def versions(self) -> DataFrame:
+        """The accepted versions: event, change, seq, occ_time, det_time, constituents, and attributes as `values`."""
+        return self._of_kinds(ClassKind.SUBSCRIBED, ClassKind.CLOCK)
+
+    def _of_kinds(self, *kinds: ClassKind) -> DataFrame:
+        classes = [p.event_class for p in self.program.classes if p.event_class.kind in kinds]
+        filled = [c for c in classes if c.attributes]
+        frames = []
+        for event_class in classes:
+            structs = [_struct(c) if c is event_class else f.lit(None).cast(_struct_type(c)) for c in filled]
+            named = [struct.alias(c.name) for struct, c in zip(structs, filled, strict=True)]
+            values = [f.struct(*named).alias("values")] if named else []
+            frames.append(self._versions(event_class).select(*_heads(event_class), *values))
+        return reduce(DataFrame.unionAll, frames) if frames else self.spark.createDataFrame([], _NO_EVENTS)
+
+    @property
+    def actions(self) -> DataFrame:
+        """The actions: tick, event, key, action, arguments, statement, place, seq, idempotency_key, rank, line."""
+        return self._log(ACTIONS, of_ticks.ACTIONS)
+
+    @property
+    def rejected(self) -> DataFrame:
+        """What was refused: tick, place, event, reason, raw; of what is wrong by itself the tick is NULL."""
+        found = self._done()
+        assert self._told is not None
+        place = step_of(self._cut(), self._told, 0, None).sources
+        rows = [
+            (None, place.place(place.position(source, number)), event, reason, shortened(raw))
+            for source, number, event, reason, raw in self._told.refused
+        ]
+        log = found.where(f.col("kind") == REJECTED)
+        schema = spark_schema(of_ticks.REJECTED)
+        by_ticks = log.mapInArrow(Unpack(tuple(of_ticks.REJECTED.names)), schema)
+        return by_ticks.unionAll(self.spark.createDataFrame(rows, schema)) if rows else by_ticks
+
+    @property
+    def ticks(self) -> DataFrame:
+        """The log of ticks, a row for each tick and slot that did something."""
+        return self._log(TICKS, of_ticks.TICKS)
+
+    @property
+    def archive(self) -> DataFrame:
+        """What has left the live views, as rows (event_class, packed): `collect_ledger` reads it."""
+        return self._done().where(f.col("kind") == ARCHIVE)
+
+    def _versions(self, event_class: EventClass) -> DataFrame:
+        rows = self._done().where((f.col("kind") == VERSIONS) & (f.col("event_class") == event_class.name))
+        schema = history_schema(event_class)
+        return rows.mapInArrow(Unpack(tuple(schema.names)), class_schema(event_class))
+
+    def _log(self, kind: str, schema: pa.Schema) -> DataFrame:
+        return self._done().where(f.col("kind") == kind).mapInArrow(Unpack(tuple(schema.names)), spark_schema(schema))
+
+    # ---- running ---------------------------------------------------------------------------------
+
+    def _cut(self) -> Slots:
+        if self._slots is None:
+            self._slots = slots_on_spark(self.program, self.buckets)
+        return self._slots
+
+    def _done(self) -> DataFrame:
+        """What engines did, worked out when it is first asked for."""
+        if self._results is None:
+            slots, chronon_us = self._cut(), self.program.settings.chronon_us
+            frames = [
+                (frame, Ingest(slots, number, name, event_class, is_lines(frame), until_us=self.until_us))
+                for number, (frame, name, event_class) in enumerate(self.frames)
+            ]
+            self._pieces = ingested(frames).persist(StorageLevel.MEMORY_AND_DISK)
+            self._told = told(self._pieces)
+            first = None if self._told.first_us is None else tick_reading(self._told.first_us, chronon_us)
+            last = 0 if self._told.last_us is None else tick_reading(self._told.last_us, chronon_us)
+            until = last if self.until_us is None else tick_at_most(self.until_us, chronon_us)
+            found = results(self.spark, self._pieces, self._told, step_of(slots, self._told, until, first))
+            self._results = found.persist(StorageLevel.MEMORY_AND_DISK)
+        return self._results
+
+    def collect_ledger(self) -> Ledger:
+        """Everything, brought to the driver, in the order of the contract."""
+        return joined(self.program, list(_ledgers(self._done().toArrow())))
+
+    def close(self) -> None:
+        """Let go what is kept; what is asked for later is worked out anew."""
+        for frame in (self._pieces, self._results):
+            if frame is not None:
+                frame.unpersist()
+        self._pieces = self._results = self._told = None
+
+    def __enter__(self) -> TickDetected:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def detect_by_ticks(
+    program: Program,
+    events: DataFrame | Mapping[str, DataFrame],
+    *,
+    until_us: int | None = None,
+    partitions: int | None = None,
+) -> TickDetected:
+    """Run a program tick by tick over a data frame, or one per class; it runs when a frame is first looked at."""
+    frames = (
+        [(frame, name, name) for name, frame in events.items()]
+        if isinstance(events, Mapping)
+        else [(events, "events", None)]
+    )
+    if not frames:
+        raise ValueError("a mapping of events has at least one class")
+    spark = frames[0][0].sparkSession
+    buckets = partitions or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return TickDetected(program, frames, until_us, buckets)
+
+
+def is_lines(frame: DataFrame) -> bool:
+    """Whether a frame has lines of JSON and where they come from, not columns."""
+    return {"line", "source", "position"} <= set(frame.columns)
+
+
+def _ledgers(table: pa.Table) -> Iterator[Ledger]:
+    for kind, name, content in zip(*(table[c].to_pylist() for c in ("kind", "event_class", "packed")), strict=True):
+        found = ipc_table(content)
+        match kind:
+            case "versions":
+                yield Ledger(versions={name: found})
+            case "archive":
+                yield Ledger(archive={name: found})
+            case _:
+                yield Ledger(**{kind: found})
+
+
+# ---- schemas -----------------------------------------------------------------------------------------------------
+
+_NO_EVENTS = (
+    "event string, change string, seq bigint, occ_time timestamp, det_time timestamp, constituents array<bigint>"
+)
+
+
+def _heads(event_class: EventClass) -> list[Column]:
+    names = system_names(event_class)
+    ours = (names.change, names.seq, names.occ_time, names.det_time, names.constituents)
+    plain = ("change", "seq", "occ_time", "det_time", "constituents")
+    heads = [f.col(_quoted(name)).alias(shown) for name, shown in zip(ours, plain, strict=True)]
+    return [f.lit(event_class.name).alias("event"), *heads]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _struct(event_class: EventClass) -> Column:
+    return f.struct(*(f.col(_quoted(a.name)) for a in event_class.attributes))
+
+
+def _struct_type(event_class: EventClass) -> s.StructType:
+    return s.StructType([s.StructField(a.name, spark_type(a.type)) for a in event_class.attributes])
+
+
+def class_schema(event_class: EventClass) -> s.StructType:
+    """The history of a class as Spark has it."""
+    kinds = {a.name: spark_type(a.type) for a in event_class.attributes}
+    fields = [s.StructField(one.name, kinds.get(one.name) or _plain(one.type)) for one in history_schema(event_class)]
+    return s.StructType(fields)
+
+
+def spark_schema(schema: pa.Schema) -> s.StructType:
+    """A table of ticks as Spark has it."""
+    return s.StructType([s.StructField(one.name, _plain(one.type)) for one in schema])
+
+
+def _plain(kind: pa.DataType) -> s.DataType:
+    if pa.types.is_timestamp(kind):
+        return s.TimestampType()
+    if pa.types.is_list(kind):
+        return s.ArrayType(_plain(kind.value_type))
+    if pa.types.is_int64(kind):
+        return s.LongType()
+    if pa.types.is_int32(kind):
+        return s.IntegerType()
+    return s.DoubleType() if pa.types.is_floating(kind) else s.StringType()

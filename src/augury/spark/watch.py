@@ -1,0 +1,240 @@
+"""A program over a stream of events: every micro-batch, and every due tick between them, becomes a commit of a lake.
+
+In: a program, a streaming data frame, a folder. Out: a `Watch`, a handle over Spark's query. One micro-batch may hold
+many ticks or part of one; what came in a chronon that is not over waits in the lake. Live, ticks go by the wall clock
+also while all sources are silent; in a replay the clock is the data's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, RLock, Thread
+from types import TracebackType
+from typing import Any, Final, Literal
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from augury.algebra.program import Program
+from augury.clock import show_time
+from augury.engine.tick import tick_at_most, tick_reading
+from augury.lake import Lake, Manifest, NoLake
+from augury.spark.arriving import PIECES, Ingest
+from augury.spark.committed import CommittedFrames
+from augury.spark.keeping import Keeper, keeper
+from augury.spark.sinks import Sink
+from augury.spark.stepping import NOTHING_TOLD, ingested, told
+from augury.spark.ticking import is_lines
+
+LOG: Final = logging.getLogger("augury")
+
+Clock = Callable[[], int] | Literal["wall", "data"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a watch has gone: its last commit, tick and `seq`, what it has read and given, and what waits."""
+
+    commit: int
+    last_tick: int | None
+    last_seq: int
+    counts: Mapping[str, int]
+    lag_seconds: float | None
+    seconds: float
+
+
+class Watch:
+    """A program at work on a stream. It stops between ticks; what is committed stays, and the next watch goes on."""
+
+    def __init__(
+        self, keeper: Keeper, stream: DataFrame, clock: Clock, sinks: Sequence[Sink], trigger: Mapping[str, Any]
+    ) -> None:
+        """Start; `watch` is the way in."""
+        self.keeper = keeper
+        self.sinks = tuple(sinks)
+        self.failure: BaseException | None = None
+        self._clock: Callable[[], int] | None = None if clock == "data" else wall_clock if clock == "wall" else clock
+        self._working = RLock()
+        self._over = Event()
+        self._totals: dict[str, int] = {}
+        self._is_pieces = stream.columns == PIECES.names
+        self._query: StreamingQuery = (
+            stream.writeStream.foreachBatch(self._batch)
+            .option("checkpointLocation", f"{keeper.lake.path}/checkpoint")
+            .trigger(**(dict(trigger) or {"processingTime": "0 seconds"}))
+            .start()
+        )
+        self._ticker = Thread(target=self._tick_on, name="augury ticks", daemon=True)
+        if self._clock is not None:
+            self._ticker.start()
+
+    # ---- what comes ------------------------------------------------------------------------------
+
+    def _batch(self, frame: DataFrame, batch: int) -> None:
+        """One micro-batch; Spark calls again with the same number where it does not know that it was committed."""
+        with self._working:
+            last, query = self.keeper.manifest, self._query_id()
+            if last is not None and last.query == query and last.batch is not None and batch <= last.batch:
+                return
+            pieces = self._pieces(frame, batch).persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                found = told(pieces)
+                until = self._until(found.last_us)
+                self._kept(self.keeper.keep(pieces, found, until, query=query, batch=batch))
+            finally:
+                pieces.unpersist()
+
+    def _query_id(self) -> str:
+        """As the checkpoint has it: numbers of batches go on as long as it is there, and begin anew without it."""
+        return str(json.loads(self.keeper.lake.storage.read("checkpoint/metadata"))["id"])
+
+    def _pieces(self, frame: DataFrame, batch: int) -> DataFrame:
+        if self._is_pieces:
+            return frame
+        now = None if self._clock is None else self._clock()
+        last = self.keeper.last_tick
+        ingest = Ingest(
+            self.keeper.slots, 0, "stream", None, is_lines(frame), batch + 1, read_us=now, not_before_us=last
+        )
+        return ingested([(frame, ingest)])
+
+    def _until(self, last_us: int | None) -> int:
+        """How far to go: live to the last full chronon, in a replay to that of the newest row that was seen."""
+        chronon_us = self.keeper.program.settings.chronon_us
+        seen = [us for us in (last_us, self.keeper.noted.get("last_us"), self.keeper.last_tick) if us is not None]
+        now = max(seen, default=0) if self._clock is None else self._clock()
+        return tick_at_most(max(now, self.keeper.last_tick or 0), chronon_us)
+
+    def _kept(self, manifest: Manifest | None) -> None:
+        if manifest is None:
+            return
+        for name, count in manifest.counts.items():
+            self._totals[name] = count if name == "live" else self._totals.get(name, 0) + count
+        for sink in self.sinks:
+            sink(CommittedFrames(self.keeper.spark, self.keeper.program, self.keeper.lake, manifest))
+
+    # ---- time that passes ------------------------------------------------------------------------
+
+    def _tick_on(self) -> None:
+        """Live: do what is due though nothing comes."""
+        chronon_us = self.keeper.program.settings.chronon_us
+        assert self._clock is not None
+        while not self._over.wait((chronon_us - self._clock() % chronon_us) / 1_000_000):
+            try:
+                self.advance()
+            except Exception as error:  # the query goes on; what is due is tried again at the next tick
+                self.failure = error
+                LOG.warning("a tick could not be kept: %s; it is tried again at the next", error)
+
+    def advance(self, until_us: int | None = None) -> Manifest | None:
+        """Do what is due by a time, or by now, if anything is, though nothing came."""
+        with self._working:
+            until = self._until(None) if until_us is None else until_us
+            is_waiting = bool(self.keeper.noted.get("waiting"))
+            if not is_waiting and self.keeper.next_due > until:
+                self.keeper.last_tick = max(until, self.keeper.last_tick or 0) or None
+                return None
+            manifest = self.keeper.keep(None, NOTHING_TOLD, until)
+            self._kept(manifest)
+            return manifest
+
+    def finish(self, until_us: int | None = None) -> None:
+        """Of a replay: take all that is there, go on to a time (the tick after the last version), and stop."""
+        self._query.processAllAvailable()
+        last = self.keeper.noted.get("last_us")
+        chronon_us = self.keeper.program.settings.chronon_us
+        if until_us is None and last is not None:
+            until_us = tick_reading(last, chronon_us)
+        if until_us is not None:
+            self.advance(tick_at_most(until_us, chronon_us))
+        self.stop()
+
+    # ---- the handle ------------------------------------------------------------------------------
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's query."""
+        return self._query
+
+    @property
+    def progress(self) -> Progress:
+        """How far it has gone."""
+        manifest = self.keeper.manifest
+        last = self.keeper.last_tick
+        lag = None if last is None or self._clock is None else max(0.0, (self._clock() - last) / 1_000_000)
+        if manifest is None:
+            return Progress(0, last, 0, {}, lag, 0.0)
+        seconds = manifest.seconds.get("all", 0.0)
+        return Progress(manifest.commit, last, manifest.last_seq, dict(self._totals), lag, seconds)
+
+    def await_termination(self, timeout_seconds: float | None = None) -> bool:
+        """Wait until the query ends, or for some time; whether it has ended. Raises what made it fail."""
+        if timeout_seconds is None:
+            self._query.awaitTermination()
+            return True
+        ended: bool | None = self._query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]
+        return bool(ended)
+
+    def stop(self) -> None:
+        """Stop between two ticks."""
+        self._over.set()
+        with self._working:
+            # Not within a batch: stopping a query there has overflowed the stack of the JVM.
+            self._query.stop()
+        if self._ticker.is_alive():
+            self._ticker.join()
+
+    def __enter__(self) -> Watch:
+        """The handle itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Stop."""
+        self.stop()
+
+    def __repr__(self) -> str:
+        """Where it is."""
+        last = self.keeper.last_tick
+        return f"Watch({self.keeper.lake.path!r}, last_tick={None if last is None else show_time(last)})"
+
+
+def watch(
+    program: Program,
+    stream: DataFrame,
+    *,
+    store: str | Path,
+    clock: Clock = "wall",
+    buckets: int | None = None,
+    sinks: Sequence[Sink] = (),
+    trigger: Mapping[str, Any] | None = None,
+) -> Watch:
+    """Run a program over a stream, and keep everything in the folder `store`, from where a later watch goes on.
+
+    `stream` is a streaming data frame: columns as declared with a column `event` that names the class, or lines as
+    `augury.sources` makes them. `clock` is the wall clock; "data" makes a replay of it. `buckets` says into how many
+    pieces events are put by key; it is settled when the store is made. `sinks` are told of each commit. `trigger` is
+    Spark's.
+    """
+    spark = stream.sparkSession
+    lake = opened(spark, program, str(store), buckets)
+    return Watch(keeper(spark, program, lake), stream, clock, sinks, trigger or {})
+
+
+def opened(spark: SparkSession, program: Program, path: str, buckets: int | None = None) -> Lake:
+    """The lake of a program in a folder, made where there is none."""
+    try:
+        return Lake.open(path)
+    except NoLake:
+        count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return Lake.create(path, program_text=program.text, chronon_us=program.settings.chronon_us, buckets=count)
+
+
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1_000
