@@ -72,29 +72,42 @@ class Keeper:
     ) -> Manifest | None:
         """Go on up to a tick with what came, and commit what that gives; None if it gives nothing and nothing came."""
         began = time.perf_counter()
-        noted = self.noted
-        first = noted.get("first_tick")
-        if first is None and found.first_us is not None:
-            first = tick_reading(found.first_us, self.program.settings.chronon_us)
-        step = self._step(found, until_us, first)
+        step = self.step(found, until_us)
         rows = results(self.spark, pieces, found, step, self.writer.next_commit).toArrow()
-        done: list[SlotDone] = [pickle.loads(content) for content in rows["packed"].to_pylist()]
+        done = done_in(rows)
+        taken = {"all": time.perf_counter() - began}
+        return self.settle(step, found, done, query=query, batch=batch, seconds=taken)
+
+    def settle(
+        self,
+        step: Step,
+        found: Told,
+        done: Sequence[SlotDone],
+        *,
+        query: str | None = None,
+        batch: int | None = None,
+        seconds: Mapping[str, float] | None = None,
+    ) -> Manifest | None:
+        """Commit what the engines of all slots did in a step."""
         self.last = tuple(done)
+        until_us = step.until_us
         refused = self._refused(step, found, until_us)
         self.last_tick = until_us if self.last_tick is None else max(self.last_tick, until_us)
         if not refused and batch is None and all(_did_nothing(one, step) for one in done):
             return None
-        manifest = self._manifest(step, found, done, refused, noted, first)
         said: dict[str, Any] = {} if query is None else {"query": query, "batch": batch}
-        taken = {"all": time.perf_counter() - began}
-        manifest = replace(manifest, seconds=taken, **said)
+        manifest = replace(self._manifest(step, found, done, refused), seconds=dict(seconds or {}), **said)
         self.writer.commit(manifest)
         if manifest.commit % _UPKEEP_EVERY == 0:
             self._upkeep()
         return manifest
 
-    def _step(self, found: Told, until_us: int, first: int | None) -> Step:
+    def step(self, found: Told, until_us: int) -> Step:
+        """How far to go with what came, from where the last commit is."""
         noted, manifest = self.noted, self.manifest
+        first = noted.get("first_tick")
+        if first is None and found.first_us is not None:
+            first = tick_reading(found.first_us, self.program.settings.chronon_us)
         rows: dict[Source, int] = dict(found.rows)
         for number, name, part in noted.get("waiting_for", ()):
             rows.setdefault((number, name, part), 0)
@@ -119,8 +132,6 @@ class Keeper:
         found: Told,
         done: Sequence[SlotDone],
         refused: tuple[FileEntry, ...],
-        noted: Mapping[str, Any],
-        first: int | None,
     ) -> Manifest:
         states = {**step.states, **{one.slot: one.state for one in done if one.state is not None}}
         ids = (*step.ids, *(one.ids for one in done if one.ids is not None))
@@ -131,9 +142,9 @@ class Keeper:
             counts.update(one.counts)
         counts["rejected"] += len(found.refused)
         counts["live"] = sum(one.live for one in done)
-        last_us = max((us for us in (found.last_us, noted.get("last_us")) if us is not None), default=None)
+        last_us = max((us for us in (found.last_us, self.noted.get("last_us")) if us is not None), default=None)
         offsets = {
-            "first_tick": first,
+            "first_tick": step.first_tick,
             "next_due": min((one.next_due for one in done), default=NEVER),
             "last_us": last_us,
             "waiting": {str(slot): path for slot, path in waiting.items()},
@@ -180,6 +191,11 @@ class Keeper:
 
     def _commit_upkeep(self, done: Upkeep) -> None:
         self.writer.commit(self.writer.manifest(added=done.added, removed=done.removed))
+
+
+def done_in(rows: pa.Table) -> list[SlotDone]:
+    """What the tasks of a step told."""
+    return [pickle.loads(content) for content in rows["packed"].to_pylist()]
 
 
 def _did_nothing(one: SlotDone, step: Step) -> bool:
