@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "engine": NOUNS | {"algebra", "automata", "kernels", "history"},
     "duck": NOUNS | {"algebra", "kernels", "history", "engine"},
     "lake": NOUNS | {"algebra", "kernels", "history", "engine"},
-    "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck"},
+    "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "actions": NOUNS | {"algebra", "history", "engine"},
 }

@@ -64,6 +64,7 @@ class Engine(StrEnum):
 
     LOCAL = "local"
     SPARK = "spark"
+    SPARK_STREAM = "spark-stream"
 
 
 class Stage(StrEnum):
@@ -228,12 +229,16 @@ def run_command(
         Path | None, typer.Option("--rejected", help="Write the rejected events to a file, as JSON Lines.")
     ] = None,
     store: Annotated[
-        str | None, typer.Option("--store", help="Keep every tick: a file of SQLite, or postgresql://HOST/DATABASE.")
+        str | None,
+        typer.Option(
+            "--store",
+            help="Keep every tick: a file of SQLite or postgresql://HOST/DATABASE; of spark-stream, a folder.",
+        ),
     ] = None,
 ) -> None:
     """Replay events: print what a program detects in them, and the actions that it takes."""
-    if store is not None and engine is not Engine.LOCAL:
-        raise typer.BadParameter("only the local engine keeps its ticks there", param_hint="--store")
+    if store is not None and engine is Engine.SPARK:
+        raise typer.BadParameter("a batch keeps no ticks: take --engine local or spark-stream", param_hint="--store")
     if program_file == events == "-":
         raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
     checked = _checked_or_exit(program_file, Output.TEXT)

@@ -17,6 +17,7 @@ from augury.diagnostics import Diagnostic, Mark
 from augury.engine.select_parts import parts_of
 from augury.engine.select_turns import turns_of
 from augury.event import ClassKind, EventClass, key_of
+from augury.history.schedule import TooManyDue
 from augury.kernels import composite, match
 from augury.kernels.bitemporal import Watch, watch
 from augury.kernels.composite.sharing import runs_of
@@ -201,6 +202,13 @@ def refused_for(plan: ClassPlan) -> Iterator[None]:
     except composite.NotYet as error:
         message = f"this engine does not run {error} yet, as `{plan.event_class.name}` needs it to"
         raise CannotRun((Diagnostic("E313", message, Mark(plan.event_class.span, "cannot be run")),)) from None
+
+
+def ticks_too_often(program: Program, error: TooManyDue) -> CannotRun:
+    """What to raise where the clock posts more events than the limit allows."""
+    clock = next(plan.event_class for plan in program.classes if plan.event_class.kind is ClassKind.CLOCK)
+    helps = ("look for a det_time far from all others, or let the class tick less often",)
+    return CannotRun((Diagnostic("E405", str(error), Mark(clock.span, "ticks too often"), helps=helps),))
 
 
 def _feeds(member: ClassPlan) -> tuple[Feed, ...]:

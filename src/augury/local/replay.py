@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -19,6 +20,8 @@ from augury.algebra.program import Program
 from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
 from augury.duck.selects import runnable
+from augury.engine.ledger import Ledger, counted
+from augury.engine.ledger import lines as ledger_lines
 from augury.engine.lines import lines
 from augury.engine.once import goes_in_one_step
 from augury.engine.ports import Store
@@ -27,10 +30,11 @@ from augury.history.arrivals import arrived
 from augury.history.coming import came, received
 from augury.history.raw import Rejected
 from augury.history.values import moment_us
+from augury.lake.errors import LakeError
 from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out, triggers_not_run
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.sources import read_events
-from augury.local.ticking import TickReplay
+from augury.local.ticking import FAILURES_SHOWN_MAX, TickReplay
 
 _REJECTED_SHOWN_MAX: Final = 20
 _LINES_AT_ONCE: Final = 1000
@@ -83,7 +87,7 @@ class Failed(Exception):
 
 def replay(
     program: Program, events: str, engine: str, until: str | None, rejected_to: str | None, store: str | None = None
-) -> Replayed | ReplayedByTicks:
+) -> Replayed | ReplayedByTicks | ReplayedElsewhere:
     """Run a program over the events of a file; raises Failed and NoSuchTime.
 
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
@@ -99,8 +103,13 @@ def replay(
                 ticking = TickReplay(program, selects, arrived(program, rows), until_us, _store(program, store))
                 return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
             detected = detect_in(program, rows, match_kernel, until_us=until_us)
-        else:
+        elif engine == "spark" and goes_in_one_step(program, [one.name for one in received(program)]):
             detected = _elsewhere(engine, program, events, until_us)
+        else:
+            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store)
+            if rejected_to is not None:
+                _write_rejected(_rejected_in(ledger), rejected_to)
+            return ReplayedElsewhere(program, ledger, triggers_not_run(program))
     if rejected_to is not None:
         _write_rejected(detected.rejected, rejected_to)
     return Replayed(program, detected, not_carried_out(program))
@@ -160,21 +169,80 @@ class ReplayedByTicks:
     def summary(self) -> str:
         """How many versions were read, events refused, actions fired, and what went wrong."""
         found = self.ticking
-        counts = found.counts
-        first = [
-            _count(counts["read"], "version"),
-            f"{_count(counts['absorbed'], 'duplicate')} absorbed",
-            f"{_count(len(found.rejected), 'event')} rejected",
-            *([_count(counts["actions"], "action")] if any(p.statements for p in found.program.classes) else []),
-        ]
-        names = [plan.event_class.name for plan in found.program.classes]
-        warned = [(name, found.warnings[name]) for name in names if name in found.warnings]
-        told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in warned]
-        told += [_errors(name, found.errors[name]) for name in names if name in found.errors]
-        told += found.failures
-        if (more := found.failed - len(found.failures)) > 0:
-            told.append(f"… and {more:,} more such failures")
-        return "\n".join([", ".join(first), *_rejections(found.rejected), *told])
+        failed = (found.failures, found.failed)
+        return _summary(found.program, found.counts, found.rejected, found.warnings, found.errors, *failed)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedElsewhere:
+    """What a run has to say that went tick by tick on another engine, and is over."""
+
+    program: Program
+    ledger: Ledger
+    warnings: tuple[Diagnostic, ...]
+
+    def texts(self) -> Iterator[str]:
+        """What goes to standard output, some lines at a time."""
+        every_line = ledger_lines(self.program, self.ledger)
+        while some := list(islice(every_line, _LINES_AT_ONCE)):
+            yield "\n".join([*some, ""])
+
+    @property
+    def summary(self) -> str:
+        """How many versions were read, events refused, actions fired, and what went wrong."""
+        counts, rejected = counted(self.ledger), _rejected_in(self.ledger)
+        told = {name: Counter[str]() for name in ("warnings", "errors")}
+        for name, counter in told.items():
+            for text in self.ledger.ticks[name].to_pylist():
+                counter.update(json.loads(text))
+        logged = self.ledger.ticks["failed"].to_pylist()
+        failed = [failure for text in logged for failure in json.loads(text).items()]
+        shown = failed[:FAILURES_SHOWN_MAX]
+        return _summary(self.program, counts, rejected, told["warnings"], told["errors"], shown, len(failed))
+
+
+def _rejected_in(ledger: Ledger) -> Rejected:
+    return Rejected(*(tuple(ledger.rejected[name].to_pylist()) for name in ("place", "event", "reason", "raw")))
+
+
+def _summary(
+    program: Program,
+    counts: Mapping[str, int],
+    rejected: Rejected,
+    warnings: Mapping[str, int],
+    errors: Mapping[str, int],
+    failures: Sequence[tuple[str, str]],
+    failed: int,
+) -> str:
+    first = [
+        _count(counts["read"], "version"),
+        f"{_count(counts['absorbed'], 'duplicate')} absorbed",
+        f"{_count(len(rejected), 'event')} rejected",
+        *([_count(counts["actions"], "action")] if any(p.statements for p in program.classes) else []),
+    ]
+    names = [plan.event_class.name for plan in program.classes]
+    warned = [(name, warnings[name]) for name in names if name in warnings]
+    told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in warned]
+    told += [_errors(name, errors[name]) for name in names if name in errors]
+    told += [f"`{name}` could not be evaluated: {reason}" for name, reason in failures]
+    if (more := failed - len(failures)) > 0:
+        told.append(f"… and {more:,} more such failures")
+    return "\n".join([", ".join(first), *_rejections(rejected), *told])
+
+
+def _by_ticks_elsewhere(engine: str, program: Program, path: str, until_us: int | None, store: str | None) -> Ledger:
+    try:
+        # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
+        module: Any = importlib.import_module("augury.spark.running")
+        is_stream = engine == "spark-stream"
+        ledger: Ledger = module.run_by_ticks(
+            program, read_events(path), until_us=until_us, is_stream=is_stream, store=store
+        )
+    except ImportError as error:
+        raise _no_engine(engine, error) from None
+    except LakeError as error:
+        raise Failed((Diagnostic("E530", str(error), Mark(NOWHERE)),), 2, "--store") from None
+    return ledger
 
 
 def _no_engine(name: str, error: ImportError) -> Failed:

@@ -14,10 +14,9 @@ from itertools import islice
 from typing import Final
 
 from augury.algebra.program import Program
-from augury.diagnostics import Diagnostic, Mark
 from augury.duck.selects import DuckSelects
 from augury.engine.lines import tick_lines
-from augury.engine.plan import CannotRun, engine_plan
+from augury.engine.plan import engine_plan, ticks_too_often
 from augury.engine.ports import Store
 from augury.engine.state import initial
 from augury.engine.tick import Ports, ticks
@@ -46,7 +45,7 @@ class TickReplay:
     rejected: Rejected = field(default_factory=Rejected)
     warnings: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
+    failures: list[tuple[str, str]] = field(default_factory=list)
     failed: int = 0
 
     def texts(self) -> Iterator[str]:
@@ -75,11 +74,7 @@ class TickReplay:
                     self.store.commit([ticked])
                 yield ticked
         except TooManyDue as error:
-            clock = next(p.event_class for p in self.program.classes if p.event_class.kind == "clock")
-            helps = ("look for a det_time far from all others, or let the class tick less often",)
-            raise CannotRun(
-                (Diagnostic("E405", str(error), Mark(clock.span, "ticks too often"), helps=helps),)
-            ) from None
+            raise ticks_too_often(self.program, error) from None
 
     def _note(self, ticked: Ticked) -> None:
         self.counts.update(ticked.counts())
@@ -89,7 +84,7 @@ class TickReplay:
         self.errors.update(ticked.errors)
         self.failed += len(ticked.failed)
         for failure in ticked.failed[: FAILURES_SHOWN_MAX - len(self.failures)]:
-            self.failures.append(f"`{failure.event_class}` could not be evaluated: {failure.reason}")
+            self.failures.append((failure.event_class, failure.reason))
 
 
 class KnownIds:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from augury.algebra.program import Program
 from augury.engine.actions import key_fields
 from augury.engine.history_rows import versions_in
-from augury.engine.ledger import ACTIONS, REJECTED, Ledger, joined
+from augury.engine.ledger import ACTIONS, REJECTED, TICKS, Ledger, joined
 from augury.engine.lines import version_lines
 from augury.event import ClassKind
 from augury.history.raw import whole_json
@@ -99,6 +99,8 @@ def ledger_in(program: Program, lake: Lake, manifests: list[Manifest]) -> Ledger
                     parts.append(Ledger(actions=files.read_table(entry.path).cast(ACTIONS)))
                 case Kind.REJECTED:
                     parts.append(Ledger(rejected=files.read_table(entry.path).cast(REJECTED)))
+                case Kind.TICKS:
+                    parts.append(Ledger(ticks=files.read_table(entry.path).cast(TICKS)))
                 case _:
                     pass
     return joined(program, parts)

@@ -25,7 +25,7 @@ from augury.lake import FileEntry, Lake, Manifest, Upkeep, Writer, compaction, p
 from augury.lake.order import order_of
 from augury.spark.arriving import Source, sources_of
 from augury.spark.ids import merged
-from augury.spark.slots import SlotDone, Step
+from augury.spark.slots import SlotDone, Step, require_run
 from augury.spark.stepping import Told, name_of, results, slots_on_spark
 
 _UPKEEP_EVERY: Final = 16
@@ -194,7 +194,8 @@ class Keeper:
 
 
 def done_in(rows: pa.Table) -> list[SlotDone]:
-    """What the tasks of a step told."""
+    """What the tasks of a step told; raises `CannotRun`."""
+    require_run(rows)
     return [pickle.loads(content) for content in rows["packed"].to_pylist()]
 
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.ledger import Ledger
@@ -40,6 +40,7 @@ from augury.spark.arriving import (
 )
 from augury.spark.committed import ledger_in
 from augury.spark.stepping import slots_on_spark
+from augury.spark.ticking import TickDetected
 from augury.spark.watch import Watch, watch
 
 _ROWS_AT_ONCE: Final = 100_000
@@ -76,6 +77,24 @@ def replay(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def by_ticks(
+    spark: SparkSession,
+    program: Program,
+    events: Iterable[Raw],
+    *,
+    until_us: int | None = None,
+    buckets: int | None = None,
+) -> TickDetected:
+    """A program over raw events that the driver has read, in one batch."""
+
+    def pieces(slots: Slots) -> DataFrame:
+        (batches,) = (list(found) for found in _batches(slots, events, until_us, ()))
+        return spark.createDataFrame(pa.Table.from_batches(batches, PIECES))
+
+    count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return TickDetected(program, spark, pieces, until_us, count)
+
+
 def watching(spark: SparkSession, program: Program, source: Path, store: str, buckets: int) -> Watch:
     """A watch over files of pieces, a micro-batch each."""
     stream = spark.readStream.schema(SPARK_PIECES).option("maxFilesPerTrigger", 1).parquet(str(source))
@@ -86,18 +105,24 @@ def write_pieces(
     folder: Path, slots: Slots, events: Iterable[Raw], until_us: int | None, cuts: Sequence[int] | None
 ) -> int:
     """Write what came as files of pieces in the order of det_time; gives how many."""
+    count = 0
+    for count, pieces in enumerate(_batches(slots, events, until_us, cuts), 1):
+        path = folder / f"{count:08d}.parquet"
+        pq.write_table(pa.Table.from_batches(list(pieces), PIECES), path.with_suffix(".tmp"))
+        path.with_suffix(".tmp").rename(path)
+    return count
+
+
+def _batches(
+    slots: Slots, events: Iterable[Raw], until_us: int | None, cuts: Sequence[int] | None
+) -> Iterator[Iterator[pa.RecordBatch]]:
+    """What came as pieces, cut into batches."""
     raws = list(events)
     rows = came(slots.program, raws, until_us=until_us)
     given: list[Source] = [(number, raw.source, -1) for number, raw in enumerate(raws)]
     every = arrived(slots.program, rows)
-    summary = summary_of(rows, given, raws)
-    count = 0
-    for count, (some, told) in enumerate(_cut(every, cuts, summary), 1):
-        pieces = list(_pieces(slots, some, *known_by_all(rows, some), given, told))
-        path = folder / f"{count:08d}.parquet"
-        pq.write_table(pa.Table.from_batches(pieces, PIECES), path.with_suffix(".tmp"))
-        path.with_suffix(".tmp").rename(path)
-    return count
+    for some, told in _cut(every, cuts, summary_of(rows, given, raws)):
+        yield _pieces(slots, some, *known_by_all(rows, some), given, told)
 
 
 def known_by_all(rows: Came, some: Arrivals) -> tuple[dict[int, Integers], dict[int, Integers]]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects, runnable
 from augury.engine.ledger import Ledger, ledger_of
-from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
 from augury.engine.sharded import Slots, absorbing, accepted, provisionally, taken
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.engine.state import EngineState, initial
@@ -26,6 +26,7 @@ from augury.engine.tick import Ports, next_tick, ticks
 from augury.engine.ticked import Ticked
 from augury.event import EventClass, key_of
 from augury.history.arrivals import Arrivals, ClassRows
+from augury.history.schedule import TooManyDue
 from augury.history.views import system_names
 from augury.kernels.batch import Integers
 from augury.lake import FileEntry, LakeFiles
@@ -41,6 +42,10 @@ ACTIONS: Final = "actions"
 REJECTED: Final = "rejected"
 TICKS: Final = "ticks"
 DONE: Final = "done"
+REFUSED: Final = "refused"
+"""In a task something came up that no engine runs: `packed` has the diagnostics, and nothing of the step counts."""
+
+REFUSED_CODE: Final = -4
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +140,12 @@ def _ticked(step: Step, kit: _Kit, state: EngineState, came: Arrivals) -> list[T
     ids = _Ids()
     found = []
     first = step.first_tick
-    for one in ticks(kit.plan, state, came, step.until_us, Ports(kit.selects, ids), first=first, settles=False):
-        ids.note(one)
-        found.append(one)
+    try:
+        for one in ticks(kit.plan, state, came, step.until_us, Ports(kit.selects, ids), first=first, settles=False):
+            ids.note(one)
+            found.append(one)
+    except TooManyDue as error:
+        raise ticks_too_often(kit.program, error) from None
     return found
 
 
@@ -214,7 +222,11 @@ class Judge:
         for slot, held in _by_slot(batches).items():
             kit = _kit(self.step, slot)
             came, _ = _came(self.step, kit, slot, held)
-            position = self._accepted(kit, slot, came)
+            try:
+                position = self._accepted(kit, slot, came)
+            except CannotRun as error:
+                yield piece(slot, REFUSED_CODE, pickle.dumps(error.diagnostics))
+                return
             yield piece(slot, NUMBERS, pickle.dumps((position, det_times(came, position))))
 
     def _accepted(self, kit: _Kit, slot: int, came: Arrivals) -> Integers:
@@ -255,7 +267,11 @@ class Run:
             if len(self.step.slots) > 1:
                 came = _numbered(came, held.numbers)
             state = _state(self.step, kit, slot)
-            done = _ticked(self.step, kit, state, came)
+            try:
+                done = _ticked(self.step, kit, state, came)
+            except CannotRun as error:
+                yield result(REFUSED, "", pickle.dumps(error.diagnostics))
+                return
             ledger = ledger_of(done)
             if not self.step.root:
                 yield from _as_rows(ledger)
@@ -340,6 +356,13 @@ def result(kind: str, event_class: str, content: bytes) -> pa.RecordBatch:
     """One row of the shape RESULTS."""
     values = [pa.array([value], of) for value, of in zip((kind, event_class, content), RESULTS.types, strict=True)]
     return pa.RecordBatch.from_arrays(values, schema=RESULTS)
+
+
+def require_run(rows: pa.Table) -> None:
+    """Raise `CannotRun` if a task found something that no engine runs."""
+    for kind, content in zip(rows["kind"].to_pylist(), rows["packed"].to_pylist(), strict=True):
+        if kind == REFUSED:
+            raise CannotRun(pickle.loads(content))
 
 
 def ipc_bytes(table: pa.Table) -> bytes:

@@ -15,10 +15,12 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
+from augury.engine.plan import CannotRun
 from augury.engine.sharded import Moment, Slots, slots_of, to_absorb
 from augury.kernels.batch import Integers
 from augury.spark.arriving import (
@@ -34,7 +36,7 @@ from augury.spark.arriving import (
     piece,
     sources_of,
 )
-from augury.spark.slots import SPARK_RESULTS, Judge, Run, Step
+from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, Judge, Run, Step
 
 
 def plain(program: Program) -> Program:
@@ -73,8 +75,12 @@ def ingested(frames: Sequence[tuple[DataFrame, Ingest]]) -> DataFrame:
 
 def told(pieces: DataFrame) -> Told:
     """What the partitions told; runs what makes the pieces, so that these should be kept."""
-    found = pieces.where(f.col("slot") == SUMMARY).select("packed").toArrow()["packed"].to_pylist()
-    summaries: list[Summary] = [pickle.loads(content) for content in found]
+    return told_by(pieces.where(f.col("slot") == SUMMARY).select("packed").toArrow()["packed"].to_pylist())
+
+
+def told_by(packed: Iterable[bytes]) -> Told:
+    """What summaries, as bytes, say together."""
+    summaries: list[Summary] = [pickle.loads(content) for content in packed]
     rows: dict[Source, int] = {}
     for summary in summaries:
         for source, count in summary.rows.items():
@@ -111,12 +117,24 @@ def judged(
     while True:
         step = replace(step, absorbed=absorbed)
         rows = by_slot(spark, pieces, step, ()).mapInArrow(Judge(step), SPARK_PIECES).toArrow()
-        accepted = dict(zip(rows["slot"].to_pylist(), map(pickle.loads, rows["packed"].to_pylist()), strict=True))
-        position = np.concatenate([np.zeros(0, np.int64), *(positions for positions, _ in accepted.values())])
-        more = to_absorb(shared, position, absorbed)
+        accepted = accepted_in(rows)
+        more = to_absorb(shared, positions_of(accepted), absorbed)
         if more is None:
             return numbered(accepted, step.after_seq), absorbed
         absorbed |= {more}
+
+
+def accepted_in(rows: pa.Table) -> dict[int, tuple[Integers, Integers]]:
+    """What `Judge` told: by slot the positions and det_times of the rows accepted; raises `CannotRun`."""
+    refused = rows.filter(pc.equal(rows["code"], REFUSED_CODE))
+    if refused.num_rows:
+        raise CannotRun(pickle.loads(refused["packed"][0].as_py()))
+    return dict(zip(rows["slot"].to_pylist(), map(pickle.loads, rows["packed"].to_pylist()), strict=True))
+
+
+def positions_of(accepted: Mapping[int, tuple[Integers, Integers]]) -> Integers:
+    """The positions of all rows that are accepted."""
+    return np.concatenate([np.zeros(0, np.int64), *(positions for positions, _ in accepted.values())])
 
 
 def numbered(accepted: Mapping[int, tuple[Integers, Integers]], after_seq: int) -> list[pa.RecordBatch]:
@@ -143,12 +161,17 @@ def shared_ids(found: Told, sources: Sources) -> list[list[Moment]]:
 
 def by_slot(spark: SparkSession, pieces: DataFrame | None, step: Step, further: Iterable[pa.RecordBatch]) -> DataFrame:
     """The pieces brought together by slot, with a row for every slot, so that also those run to which nothing came."""
-    present = [piece(slot, PRESENT, b"") for slot in range(len(step.slots))]
-    rows = spark.createDataFrame(pa.Table.from_batches([*present, *further], PIECES))
+    rows = spark.createDataFrame(for_slots(step, further))
     if pieces is not None:
         rows = pieces.where(f.col("slot") >= 0).unionAll(rows)
     tasks = min(len(step.slots), _tasks(spark))
     return rows.repartitionById(tasks, f.expr(f"pmod(slot, {tasks})"))
+
+
+def for_slots(step: Step, further: Iterable[pa.RecordBatch]) -> pa.Table:
+    """A row for every slot, and further ones, of the shape of pieces."""
+    present = [piece(slot, PRESENT, b"") for slot in range(len(step.slots))]
+    return pa.Table.from_batches([*present, *further], PIECES)
 
 
 def _tasks(spark: SparkSession) -> int:

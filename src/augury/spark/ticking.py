@@ -7,7 +7,7 @@ its ticks in one task. The first of the frames that is looked at has all of it r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from types import TracebackType
@@ -24,11 +24,10 @@ from augury.engine.ledger import Ledger, joined
 from augury.engine.sharded import Slots
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.event import ClassKind, EventClass
-from augury.history.raw import shortened
 from augury.history.views import history_schema, system_names
-from augury.spark.arriving import Batches, Ingest
+from augury.spark.arriving import Batches, Ingest, sources_of
 from augury.spark.layout import spark_type
-from augury.spark.slots import ACTIONS, ARCHIVE, REJECTED, TICKS, VERSIONS, ipc_table
+from augury.spark.slots import ACTIONS, ARCHIVE, REJECTED, TICKS, VERSIONS, ipc_table, require_run
 from augury.spark.stepping import Told, ingested, results, slots_on_spark, step_of, told
 
 
@@ -47,21 +46,20 @@ class Unpack:
 
 @dataclass(slots=True)
 class TickDetected:
-    """What a program does over events, as data frames; `close`, or leaving a `with`, lets go what is kept."""
+    """What a program does over events, as data frames; `close`, or leaving a `with`, lets go what is kept.
+
+    `frames` gives the pieces of rows, for the slots that the program falls into.
+    """
 
     program: Program
-    frames: Sequence[tuple[DataFrame, str, str | None]]
+    spark: SparkSession
+    frames: Callable[[Slots], DataFrame]
     until_us: int | None
     buckets: int
     _slots: Slots | None = None
     _pieces: DataFrame | None = None
     _told: Told | None = None
     _results: DataFrame | None = field(default=None, repr=False)
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session of the frames."""
-        return self.frames[0][0].sparkSession
 
     # ---- frames ----------------------------------------------------------------------------------
 
@@ -105,17 +103,22 @@ class TickDetected:
     @property
     def rejected(self) -> DataFrame:
         """What was refused: tick, place, event, reason, raw; of what is wrong by itself the tick is NULL."""
-        found = self._done()
-        assert self._told is not None
-        place = step_of(self._cut(), self._told, 0, None).sources
-        rows = [
-            (None, place.place(place.position(source, number)), event, reason, shortened(raw))
-            for source, number, event, reason, raw in self._told.refused
-        ]
-        log = found.where(f.col("kind") == REJECTED)
+        log = self._done().where(f.col("kind") == REJECTED)
         schema = spark_schema(of_ticks.REJECTED)
         by_ticks = log.mapInArrow(Unpack(tuple(of_ticks.REJECTED.names)), schema)
-        return by_ticks.unionAll(self.spark.createDataFrame(rows, schema)) if rows else by_ticks
+        refused = self._refused()
+        return by_ticks.unionAll(self.spark.createDataFrame(refused, schema)) if refused.num_rows else by_ticks
+
+    def _refused(self) -> pa.Table:
+        """What is wrong by itself."""
+        self._done()
+        assert self._told is not None
+        sources = sources_of(self._told.rows)
+        rows = [
+            {"place": sources.place(sources.position(source, number)), "event": event, "reason": reason, "raw": raw}
+            for source, number, event, reason, raw in self._told.refused
+        ]
+        return pa.Table.from_pylist(rows, schema=of_ticks.REJECTED)
 
     @property
     def ticks(self) -> DataFrame:
@@ -146,11 +149,7 @@ class TickDetected:
         """What engines did, worked out when it is first asked for."""
         if self._results is None:
             slots, chronon_us = self._cut(), self.program.settings.chronon_us
-            frames = [
-                (frame, Ingest(slots, number, name, event_class, is_lines(frame), until_us=self.until_us))
-                for number, (frame, name, event_class) in enumerate(self.frames)
-            ]
-            self._pieces = ingested(frames).persist(StorageLevel.MEMORY_AND_DISK)
+            self._pieces = self.frames(slots).persist(StorageLevel.MEMORY_AND_DISK)
             self._told = told(self._pieces)
             first = None if self._told.first_us is None else tick_reading(self._told.first_us, chronon_us)
             last = 0 if self._told.last_us is None else tick_reading(self._told.last_us, chronon_us)
@@ -161,7 +160,7 @@ class TickDetected:
 
     def collect_ledger(self) -> Ledger:
         """Everything, brought to the driver, in the order of the contract."""
-        return joined(self.program, list(_ledgers(self._done().toArrow())))
+        return joined(self.program, [*_ledgers(self._done().toArrow()), Ledger(rejected=self._refused())])
 
     def close(self) -> None:
         """Let go what is kept; what is asked for later is worked out anew."""
@@ -194,7 +193,16 @@ def detect_by_ticks(
         raise ValueError("a mapping of events has at least one class")
     spark = frames[0][0].sparkSession
     buckets = partitions or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return TickDetected(program, frames, until_us, buckets)
+
+    def pieces(slots: Slots) -> DataFrame:
+        return ingested(
+            [
+                (frame, Ingest(slots, number, name, event_class, is_lines(frame), until_us=until_us))
+                for number, (frame, name, event_class) in enumerate(frames)
+            ]
+        )
+
+    return TickDetected(program, spark, pieces, until_us, buckets)
 
 
 def is_lines(frame: DataFrame) -> bool:
@@ -203,6 +211,7 @@ def is_lines(frame: DataFrame) -> bool:
 
 
 def _ledgers(table: pa.Table) -> Iterator[Ledger]:
+    require_run(table)
     for kind, name, content in zip(*(table[c].to_pylist() for c in ("kind", "event_class", "packed")), strict=True):
         found = ipc_table(content)
         match kind:
