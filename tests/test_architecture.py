@@ -115,6 +115,11 @@ TIMES_COMPARED = {
     "local/store/sql.py: _keep": "a snapshot is found by its tick",
 }
 
+TIMES_COMPARED |= {
+    "lake/shown.py: LakeHistory._is_retained": "SET HISTORY RETAIN, where the history is kept",
+    "lake/writer.py: Writer._require_next": "commits are made in the order of ticks",
+}
+
 # `augury check` answers within a second, so it leaves these for the commands that run something.
 SLOW_TO_IMPORT = {"numba", "duckdb", "pyarrow", "numpy", "pyspark", "sqlalchemy"}
 

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from augury import api
-from augury.api import Checked, Program, ProgramError, check, compile, detect
+from augury.api import Checked, Program, ProgramError, check, compile, detect, history, watch
 
 if TYPE_CHECKING:
-    from augury.api import LocalEngine, PostRefused
+    from augury.api import LocalEngine, PostRefused, sinks, sources
 
 __version__ = "0.1.0"
 __all__ = [
@@ -19,6 +19,10 @@ __all__ = [
     "check",
     "compile",
     "detect",
+    "history",
+    "sinks",
+    "sources",
+    "watch",
 ]
 
 

@@ -5,6 +5,7 @@ What runs a program is imported when it is asked for, so that checking stays qui
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -21,20 +22,29 @@ from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from augury.kernels.told import Why, WhyNot
+    from augury.lake import LakeHistory
     from augury.local.engine import Detected, Occurrence
     from augury.local.posts import PostRefused as PostRefused
     from augury.local.running import LocalEngine as LocalEngine
+    from augury.spark import sinks as sinks
+    from augury.spark import sources as sources
 
-LOADED_LATE: Final = frozenset({"LocalEngine", "PostRefused"})
-"""Names of the library that bring columns with them: importing `augury` leaves them until they are asked for."""
+LOADED_LATE: Final = {
+    "LocalEngine": "augury.local.running",
+    "PostRefused": "augury.local.posts",
+    "sinks": "augury.spark.sinks",
+    "sources": "augury.spark.sources",
+}
+"""Names of the library that bring columns or Spark with them: `augury` leaves them until they are asked for."""
 
 
 def __getattr__(name: str) -> Any:
     if name in LOADED_LATE:
-        from augury.local import posts, running
-
-        return getattr(running if name == "LocalEngine" else posts, name)
+        found = importlib.import_module(LOADED_LATE[name])
+        return getattr(found, name) if name[0].isupper() else found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -157,18 +167,47 @@ def compile(text: str, name: str = "program") -> Program:
     checked = _read(text, name)
     if checked.program is None:
         raise ProgramError(checked)
-    found = {f.name: getattr(checked.program, f.name) for f in fields(checked.program)}
-    return Program(**{**found, "text": text})
+    return Program(**{f.name: getattr(checked.program, f.name) for f in fields(checked.program)})
 
 
-def detect(program: Program, events: Any) -> Any:
-    """Every complex event of a program: on Spark, lazily, if the events are data frames of Spark; else in process."""
+def detect(program: Program, events: Any, *, as_known_at: Any = None) -> Any:
+    """What a program finds in events: on Spark, lazily, if they are data frames of Spark; else in process.
+
+    On Spark every program runs, with SELECTs, conditions and actions; `as_known_at` gives what would have been said by
+    that time (a datetime, ISO text or microseconds): what was detected later is not read.
+    """
     some = next(iter(events.values()), None) if isinstance(events, Mapping) else events
     if type(some).__module__.startswith("pyspark."):
         from augury.spark.detect import detect as detect_on_spark
 
-        return detect_on_spark(program, events)
+        return detect_on_spark(program, events, until_us=None if as_known_at is None else _microseconds(as_known_at))
+    if as_known_at is not None:
+        raise ValueError("as_known_at is for data frames of Spark; in process, leave out later events")
     return program.detect(events)
+
+
+def watch(program: Program, stream: Any, *, store: str | Path, **options: Any) -> Any:
+    """Run a program over a streaming data frame of Spark, and keep everything in the folder `store`.
+
+    Gives a `Watch`, a handle over Spark's query; a later watch on the same folder goes on where this one stopped.
+    `augury.spark.watch.watch` says which options there are: clock, buckets, sinks, trigger.
+    """
+    from augury.spark.watch import watch as watch_on_spark
+
+    return watch_on_spark(program, stream, store=store, **options)
+
+
+def history(path: str | Path, *, commit: int | None = None) -> LakeHistory:
+    """What the lake of a `watch` holds, or held after a commit: `history(path).known_at(t).as_of(t).table("Order")`."""
+    from augury.lake import history as history_of_lake
+
+    return history_of_lake(path, compile, commit=commit)
+
+
+def _microseconds(moment: Any) -> int:
+    from augury.history.values import as_microseconds
+
+    return as_microseconds(moment)
 
 
 def _read(text: str, name: str) -> Checked:
@@ -179,7 +218,8 @@ def _read(text: str, name: str) -> Checked:
     program = analyse(parsed.program, inner)
     # A name that only a statement which could not be read may declare is not unknown.
     findings.extend(d for d in inner.sorted() if not (d.code in _UNKNOWN and _marked(d, text) in parsed.unread_names))
-    return Checked(Source(name, text), parsed.program, None if unread else program, findings.sorted())
+    checked = None if unread or program is None else replace(program, text=text)
+    return Checked(Source(name, text), parsed.program, checked, findings.sorted())
 
 
 _UNKNOWN = frozenset({"E200", "E214", "E217", "E221", "E251"})

@@ -280,7 +280,9 @@ def _report_failed(failed: Any, source: Source) -> NoReturn:
 @app.command("history")
 def history_command(
     event_class: Annotated[str | None, typer.Argument(metavar="[CLASS]", help="Whose versions to show.")] = None,
-    store: Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")] = "",
+    store: Annotated[
+        str, typer.Option("--store", help="A file of SQLite, postgresql://HOST/DATABASE, or the folder of a lake.")
+    ] = "",
     as_of: Annotated[str | None, typer.Option("--as-of", help="Only what had happened by then.")] = None,
     known_at: Annotated[str | None, typer.Option("--known-at", help="As it was known then.")] = None,
     between: Annotated[
@@ -306,15 +308,19 @@ def history_command(
         raise typer.BadParameter("times are asked of a class")
     if output is Form.PARQUET and to is None and sys.stdout.isatty():
         raise typer.BadParameter("Parquet is no text for a terminal: add --to FILE", param_hint="--output")
+    from augury.api import compile as compile_program
     from augury.clock import NoSuchTime
+    from augury.lake.errors import LakeError
+    from augury.local.lakes import ask_lake, ask_lake_log, is_lake
     from augury.local.store.asking import Question, ask, ask_log
     from augury.local.store.errors import NoDriver, NoSuchClass, StoreError
 
     try:
         if event_class is None:
-            answer = ask_log(store, chosen[0])
+            answer = ask_lake_log(store, chosen[0], compile_program) if is_lake(store) else ask_log(store, chosen[0])
         else:
-            answer = ask(store, Question(event_class, as_of, known_at, between))
+            question = Question(event_class, as_of, known_at, between)
+            answer = ask_lake(store, question, compile_program) if is_lake(store) else ask(store, question)
     except NoSuchTime as error:
         raise typer.BadParameter(str(error)) from None
     except NoSuchClass as error:
@@ -322,7 +328,7 @@ def history_command(
         help_ = f"did you mean `{error.meant}`?" if error.meant else listed
         typer.echo(f"error: {error}\n  = help: {help_}", err=True)
         raise typer.Exit(1) from None
-    except StoreError as error:
+    except (StoreError, LakeError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(3 if isinstance(error, NoDriver) else 2) from None
     _write_table(answer.table, answer.event, output, to)

@@ -66,11 +66,12 @@ def match_ways(detector: match.Detector, classes: Sequence[EventClass]) -> Apart
     history = history_codes(plan.over, plan.partition_by, classes)
     if plan.partition_by:
         return Apart(history, partition_keys(plan.partition_by, history, classes, _always(plan.expression)))
-    named = {code_of(classes, leaf.event_class) for leaf in detector.alphabet.leaves}
-    sent = tuple(code for code in history if code in named)
     keyed = ", ".join(f"`{variable.name}`" for variable in detector.keyed)
     if hears_all(detector):
         return Apart(history, reason=f"events of other values of {keyed} matter to it" if keyed else NO_VARIABLE)
+    # Only now: a leaf may stand for a part that is set apart, and then it is of no class.
+    named = {code_of(classes, leaf.event_class) for leaf in detector.alphabet.leaves}
+    sent = tuple(code for code in history if code in named)
     if counts(detector):
         return Apart(history, reason="it counts the events between those it is made of")
     if looks_back(leaf.mask for leaf in detector.alphabet.leaves):

@@ -67,6 +67,8 @@ TICKS: Final = pa.schema(
 class Ledger:
     """What ticks did: the versions of each class as `history.views` has them and PLACE, by the name of the class.
 
+    Their numbers tell them apart and are not dense; those of subscribed and clock classes are their `seq`.
+
     `archive` are the current versions of events that have left, with the tick at which they did.
     """
 
@@ -97,7 +99,12 @@ def _histories(parts: Iterable[tuple[int, ClassVersions]]) -> dict[str, pa.Table
 
 
 def _with_place(table: pa.Table, parts: Sequence[tuple[int, ClassVersions]]) -> pa.Table:
-    return table.append_column(PLACE, pa.array(np.concatenate([versions.seq for _, versions in parts])))
+    seq = pa.array(np.concatenate([versions.seq for _, versions in parts]))
+    event_class = parts[0][1].event_class
+    if event_class.kind is not ClassKind.COMPLEX:
+        # The same whichever engine reads it, also when a program is cut otherwise one day.
+        table = _replaced(table, system_names(event_class).number, seq)
+    return table.append_column(PLACE, seq)
 
 
 def _action(action: Any, rank: str) -> dict[str, Any]:

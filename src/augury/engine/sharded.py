@@ -9,6 +9,7 @@ that rows of several slots have is settled between the two (`to_absorb`). It run
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,8 +31,12 @@ from augury.kernels.batch import Integers
 Moment = tuple[int, int]
 """Where a row stands in the history: its det_time and the position at which it came."""
 
-_NUMBERS: Final = 1 << 40
-"""As many versions of a class as the engine of a slot may number."""
+_NUMBERS_BITS: Final = 38
+"""So many bits has the number that the engine of a slot gives to a version of a class."""
+
+SLOTS_MAX: Final = 1 << 13
+GENERATIONS_MAX: Final = 1 << 11
+"""The rest of 63 bits: slots, and how often a program may be cut otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +71,19 @@ class Slots:
         """The part of the program that the engine of a slot runs."""
         return program_of(self.program, self.shards[self.shard_of(slot)])
 
-    def after_number(self, slot: int) -> int:
-        """From where the engine of a slot numbers the versions of each class: no two slots give one number."""
-        return slot * _NUMBERS
+    def after_number(self, slot: int, generation: int = 0) -> int:
+        """From where the engine of a slot numbers the versions of each class: no two give one number."""
+        assert slot < SLOTS_MAX, "so many slots are refused"
+        assert generation < GENERATIONS_MAX, "so many generations are refused"
+        return (generation * SLOTS_MAX + slot) << _NUMBERS_BITS
+
+    def name_of(self, slot: int) -> str:
+        """What the state of a slot is filed under: the same for programs that say the same of its classes."""
+        shard = self.shard_of(slot)
+        program = self.program_of(slot)
+        said = repr((program.settings.chronon_us, program.classes, program.strata, self.shards[shard].by))
+        meaning = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+        return f"{meaning}/{slot - self.starts[shard]:05d}"
 
     def slots_of(self, code: int, part: Part) -> Integers:
         """The slot of each row of a class that comes in."""
@@ -87,6 +102,9 @@ def slots_of(program: Program, buckets: int, plan: EnginePlan | None = None) -> 
     """The slots of a program; raises `CannotRun`."""
     plan = plan or engine_plan(program)
     shards = shards_of(plan)
+    found = sum(buckets if shard.by else 1 for shard in shards)
+    if found > SLOTS_MAX:
+        raise ValueError(f"there would be {found:,} slots, and at most {SLOTS_MAX:,} are allowed: take fewer buckets")
     codes = tuple(tuple(code for code, place in enumerate(plan.received) if place in shard.places) for shard in shards)
     return Slots(program, shards, buckets, codes)
 

@@ -399,3 +399,20 @@ def moment_us(text: str) -> int:
         raise NoSuchTime(f"`{text}` is no time: write 2026-01-01T09:00:00Z, or seconds since the epoch")
     moment: int = fitted.values.cast(pa.int64())[0].as_py()
     return moment
+
+
+Moment = datetime | str | int
+"""A time as a caller gives it: a datetime, ISO text, or whole microseconds since the epoch."""
+
+
+def as_microseconds(moment: Moment) -> int:
+    """A time in microseconds since the epoch; raises `NoSuchTime`."""
+    match moment:
+        case int():
+            return moment
+        case str():
+            return moment_us(moment)
+        case datetime():
+            return microseconds_of(moment)
+        case _:
+            raise TypeError(f"a time is a datetime, ISO text or whole microseconds, not {moment!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
@@ -109,11 +109,6 @@ def manifest_of(content: bytes) -> Manifest:
         return Manifest(**said)
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"is no manifest: {error!r}") from None
-
-
-def without_live(manifest: Manifest) -> Manifest:
-    """What a commit itself says, without the list of all files."""
-    return replace(manifest, live=None)
 
 
 def checked_json(said: Mapping[str, Any]) -> bytes:

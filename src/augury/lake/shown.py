@@ -7,24 +7,23 @@ number may do so while one writes: an answer is that of one commit.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from augury.algebra.program import Program
-from augury.clock import microseconds_of
 from augury.diagnostics import closest
 from augury.event import EventClass, key_of
-from augury.history.values import moment_us
+from augury.history.values import Moment, as_microseconds
 from augury.history.views import as_of, current, diff, history_schema, known_at, system_names
 from augury.kernels.batch import Integers
 from augury.kernels.columns.column import Mask
-from augury.lake.errors import CorruptFile, NoSuchClass, NoSuchCommit
+from augury.lake.errors import CorruptFile, LakeFailed, NoSuchClass, NoSuchCommit
 from augury.lake.lake import Lake
 from augury.lake.logs import actions, log
 from augury.lake.manifest import Kind, Manifest
@@ -34,7 +33,7 @@ from augury.lake.snapshot import Snapshot
 
 _EVER_US: Final = (1 << 63) - 1
 
-Time = str | datetime | int
+Time = Moment
 """A time as people write it; a number is microseconds since the epoch."""
 
 
@@ -81,11 +80,11 @@ class LakeHistory:
 
     def known_at(self, time: Time) -> LakeHistory:
         """Only what was known at a time: the newest version of each event with det_time ≤ it, unless it withdraws."""
-        return replace(self, known_at_us=_microseconds(time))
+        return replace(self, known_at_us=as_microseconds(time))
 
     def as_of(self, time: Time) -> LakeHistory:
         """Only what had happened by a time, as far as is known (or was, after `known_at`)."""
-        return replace(self, as_of_us=_microseconds(time))
+        return replace(self, as_of_us=as_microseconds(time))
 
     def table(self, name: str) -> pa.Table:
         """The versions of a class, with the columns of `history_schema`; raises `NoSuchClass`, `CorruptFile`."""
@@ -106,7 +105,7 @@ class LakeHistory:
 
     def diff(self, first: Time, second: Time) -> LakeDiff:
         """What is known at the second time and was not at the first, class by class."""
-        return LakeDiff(self, _microseconds(first), _microseconds(second))
+        return LakeDiff(self, as_microseconds(first), as_microseconds(second))
 
     def archive(self, name: str) -> pa.Table:
         """With SET ARCHIVE ON: what was current of a class when it was purged, numbered as in its history."""
@@ -153,6 +152,36 @@ class LakeHistory:
             connection.register(event_class.name, self.table(event_class.name))
             connection.register(_free(f"{event_class.name}_now", taken), self.now(event_class.name))
         return connection
+
+    def createViews(self, spark: Any = None, prefix: str = "") -> list[str]:  # as Spark's own are called
+        """Make temporary views of Spark: each class, `…_now` for what is current, and actions; gives their names.
+
+        The views of classes read the files of the lake in place. `spark` is the session, by default the active one.
+        """
+        session = spark or importlib.import_module("pyspark.sql").SparkSession.getActiveSession()
+        if session is None:
+            raise LakeFailed("there is no active Spark session: give createViews one")
+        taken = {key_of(event_class.name) for event_class in self.classes}
+        made = []
+        for event_class in self.classes:
+            frames = {event_class.name: self._frame(session, event_class)}
+            frames[_free(f"{event_class.name}_now", taken)] = session.createDataFrame(self.now(event_class.name))
+            for name, frame in frames.items():
+                frame.createOrReplaceTempView(f"`{prefix}{name}`")
+                made.append(f"{prefix}{name}")
+        name = _free("actions", taken)
+        session.createDataFrame(self.actions()).createOrReplaceTempView(f"`{prefix}{name}`")
+        return [*made, f"{prefix}{name}"]
+
+    def _frame(self, session: Any, event_class: EventClass) -> Any:
+        """The history of a class as Spark reads it: of another time, or where nothing is, made here."""
+        files = self.files(event_class.name)
+        if self.known_at_us is not None or self.as_of_us is not None or not files:
+            return session.createDataFrame(self.table(event_class.name))
+        names = system_names(event_class)
+        left_out = {names.number, names.event_number}
+        shown_names = [name for name in history_schema(event_class).names if name not in left_out]
+        return session.read.option("mergeSchema", "true").parquet(*files).select(*(f"`{name}`" for name in shown_names))
 
     def _class(self, name: str) -> EventClass:
         plan = self.program.class_plan(name)
@@ -241,13 +270,3 @@ class _Versions:
 
 def _free(name: str, taken: set[str]) -> str:
     return name if key_of(name) not in taken else _free(name + "_", taken)
-
-
-def _microseconds(time: Time) -> int:
-    match time:
-        case str():
-            return moment_us(time)
-        case datetime():
-            return microseconds_of(time)
-        case _:
-            return time

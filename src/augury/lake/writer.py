@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from augury.clock import show_time
-from augury.lake.errors import AlreadyCommitted, LakeFailed, StaleWriter, UnfitCommit
-from augury.lake.manifest import FULL_EVERY, Manifest, bytes_of, checked_json, manifest_name
+from augury.lake.errors import AlreadyCommitted, Damaged, LakeError, LakeFailed, StaleWriter, UnfitCommit
+from augury.lake.manifest import FULL_EVERY, Manifest, bytes_of, checked_json, manifest_name, read_checked_json
 from augury.lake.snapshot import Live, Snapshot, after, in_order, named_by
 from augury.lake.storage import Storage
 
@@ -118,9 +118,17 @@ class Writer:
         # Epochs have no gaps, so a newer one shows in the one after ours.
         if self._storage.exists(_epoch_name(self.epoch + 1)):
             raise StaleWriter(
-                f"somebody else writes to the lake `{self._storage.root}` since this writer began (epoch "
-                f"{self.epoch + 1} is there): nothing was committed; let one of the two be"
+                f"somebody else writes to the lake `{self._storage.root}` since this writer began "
+                f"({self._successor()}): nothing was committed; let one of the two be"
             )
+
+    def _successor(self) -> str:
+        name = _epoch_name(self.epoch + 1)
+        try:
+            said = read_checked_json(self._storage.read(name))
+        except (Damaged, LakeError, FileNotFoundError):
+            return f"see `{name}`"
+        return f"epoch {self.epoch + 1}: process {said.get('pid')} on {said.get('host')}"
 
     def _require_files(self, manifest: Manifest) -> None:
         new = {entry.path for entry in manifest.added} | (named_by(manifest) - named_by(self._last))

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
@@ -21,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from augury.algebra.program import Program
-from augury.clock import microseconds_of, show_duration, show_time
+from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Snapshot, Store, Torn
@@ -33,7 +32,7 @@ from augury.event import EventClass, key_of
 from augury.history import views
 from augury.history.arrivals import Arrivals, arrivals
 from augury.history.raw import RawRows
-from augury.history.values import moment_us
+from augury.history.values import Moment, as_microseconds
 from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
 from augury.local.engine import triggers_not_run
@@ -47,9 +46,6 @@ LOG: Final = logging.getLogger("augury")
 
 SNAPSHOT_VERSIONS_MIN: Final = 20_000
 """Versions read since the last snapshot before the next is due: fewer are worked out again in no time."""
-
-Moment = datetime | int | str
-"""A time: a datetime (UTC where it has no zone), ISO text, or microseconds since the epoch."""
 
 
 class Closed(RuntimeError):
@@ -144,7 +140,7 @@ class LocalEngine:
     def ticks_to(self, moment: Moment) -> Generator[Ticked]:
         """The same tick by tick; whoever stops in between leaves the rest to the next call."""
         self._refuse_if_closed()
-        until = _us(moment)
+        until = as_microseconds(moment)
         self.flush()
         with self._working:
             if self._is_spoiled:
@@ -313,11 +309,11 @@ class LocalEngine:
         event_class = self._class(name)
         table = self._store.history(event_class)
         if diff is not None:
-            return views.diff(table, event_class, *map(_us, diff))
+            return views.diff(table, event_class, *map(as_microseconds, diff))
         if as_of is None and known_at is None:
             return table
-        known = views.known_at(table, event_class, _FOR_EVER if known_at is None else _us(known_at))
-        return known if as_of is None else views.as_of(known, _us(as_of))
+        known = views.known_at(table, event_class, _FOR_EVER if known_at is None else as_microseconds(known_at))
+        return known if as_of is None else views.as_of(known, as_microseconds(as_of))
 
     def why(self, name: str, number: int) -> Why:
         """What a version of a SELECT class is made of, by its number in the history; raises `NotAnOccurrence`."""
@@ -416,18 +412,6 @@ def wall_clock() -> int:
 _FOR_EVER: Final = 2**63 - 1
 _POSTED: Final = "posted"
 """What posts are called where they came from, before their places."""
-
-
-def _us(moment: Moment) -> int:
-    match moment:
-        case int():
-            return moment
-        case str():
-            return moment_us(moment)
-        case datetime():
-            return microseconds_of(moment)
-        case _:
-            raise TypeError(f"a time is a datetime, ISO text or whole microseconds, not {moment!r}")
 
 
 def _opened(program: Program, store: str | Path | Store | None) -> Store:

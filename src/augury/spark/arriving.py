@@ -8,6 +8,7 @@ them (`Sources`), and then a row has a position. It knows no data frame.
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,10 +121,10 @@ class Ingest:
         if not any(batch.num_rows for batch in held):
             return
         table = pa.Table.from_batches(held)
-        raws = list(_lines(table)) if self.is_lines else [RawTable(self.name, table, None, self.event_class)]
+        raws = list(self._raws(table))
         program = self.slots.program
         rows = came(program, raws, until_us=self.until_us, read_us=self.read_us)
-        given = [(self.number, raw.source, -1 if self.is_lines else part) for raw in raws]
+        given = [(self.number, raw.source, part if raw.source == self.name else -1) for raw in raws]
         summary = summary_of(rows, given, raws)
         for code, one in arrived(program, rows, self.not_before_us).rows.items():
             source, number = known_by(rows, one.position)
@@ -135,6 +136,23 @@ class Ingest:
                     content = packed(taken(one, some), [given[i] for i in source[some].tolist()], number[some])
                     yield piece(slot, code, content)
         yield piece(SUMMARY, SUMMARY, pickle.dumps(summary))
+
+    def _raws(self, table: pa.Table) -> Iterator[Raw]:
+        """The rows by their sources, as far as they say where they come from."""
+        if self.is_lines:
+            yield from _lines(table)
+        elif not {"_source", "_position"} <= set(table.column_names):
+            yield RawTable(self.name, table, None, self.event_class)
+        else:
+            ordered = table.sort_by([("_source", "ascending"), ("_position", "ascending")])
+            names = ordered["_source"].to_pylist()
+            numbers = ordered["_position"].to_pylist()
+            rows = ordered.drop_columns(["_source", "_position"])
+            begin = 0
+            for name, group in itertools.groupby(names):
+                end = begin + len(list(group))
+                yield RawTable(name, rows.slice(begin, end - begin), numbers[begin:end], self.event_class)
+                begin = end
 
 
 def piece(slot: int, code: int, content: bytes) -> pa.RecordBatch:

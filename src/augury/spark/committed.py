@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -121,7 +122,9 @@ def _event_tables(program: Program, ledger: Ledger) -> Iterator[pa.Table]:
                     pa.array([event_class.name] * len(versions)),
                     pa.array([CHANGES[change] for change in versions.change.tolist()]),
                     pa.array(versions.seq, mask=versions.seq <= 0),
-                    pa.array(versions.occ_time, mask=withdrawn).cast(_EVENTS.field("occ_time").type),
+                    pa.array(versions.occ_time, mask=np.array(withdrawn, np.bool_)).cast(
+                        _EVENTS.field("occ_time").type
+                    ),
                     pa.array(versions.det_time).cast(_EVENTS.field("det_time").type),
                     versions.constituents or pa.array([[]] * len(versions), pa.list_(pa.int64())),
                     pa.array([whole_json(dict(key_fields(event_class, key))) for key in keys]),

@@ -6,6 +6,7 @@ reads no clock and knows no stream; whoever calls it does so one call at a time.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import time
 from collections import Counter
@@ -16,12 +17,14 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from augury.algebra.dump import dump_program
 from augury.algebra.program import Program
+from augury.clock import show_duration
 from augury.engine import ledger as of_ticks
 from augury.engine.sharded import Slots
 from augury.engine.tick import tick_reading
 from augury.kernels.bitemporal import NEVER
-from augury.lake import FileEntry, Lake, Manifest, Upkeep, Writer, compaction, program_name, retention
+from augury.lake import FileEntry, Lake, LakeError, Manifest, Upkeep, Writer, compaction, program_name, retention
 from augury.lake.order import order_of
 from augury.spark.arriving import Source, sources_of
 from augury.spark.ids import merged
@@ -30,6 +33,10 @@ from augury.spark.stepping import Told, name_of, results, slots_on_spark
 
 _UPKEEP_EVERY: Final = 16
 """Commits between two looks at whether files should be merged or are too old."""
+
+
+class OtherProgram(LakeError):
+    """The lake is of another program; nothing was changed."""
 
 
 @dataclass(slots=True)
@@ -111,8 +118,10 @@ class Keeper:
         rows: dict[Source, int] = dict(found.rows)
         for number, name, part in noted.get("waiting_for", ()):
             rows.setdefault((number, name, part), 0)
-        states = {} if manifest is None else _by_slot(manifest.state, "slot/")
-        ids = () if manifest is None else tuple(_by_slot(manifest.state, "ids/").values())
+        named = {} if manifest is None else manifest.state
+        places = ((slot, f"slot/{self.slots.name_of(slot)}") for slot in range(len(self.slots)))
+        states = {slot: named[name] for slot, name in places if name in named}
+        ids = tuple(path for name, path in sorted(named.items()) if name.startswith("ids/"))
         return Step(
             self.slots,
             self.name,
@@ -123,6 +132,7 @@ class Keeper:
             states,
             {int(slot): path for slot, path in noted.get("waiting", {}).items()},
             ids,
+            noted.get("generation", 0),
             0 if manifest is None else manifest.last_seq,
         )
 
@@ -149,8 +159,11 @@ class Keeper:
             "last_us": last_us,
             "waiting": {str(slot): path for slot, path in waiting.items()},
             "waiting_for": sorted({source for one in done for source in one.waiting_for}),
+            "meaning": meaning_of(self.program),
+            "generation": step.generation,
+            "classes": signatures(self.program),
         }
-        named = {f"slot/{slot:05d}": path for slot, path in states.items()}
+        named = {f"slot/{self.slots.name_of(slot)}": path for slot, path in states.items()}
         named |= {f"ids/{number:05d}": path for number, path in enumerate(ids)}
         return self.writer.manifest(
             last_tick=self.last_tick,
@@ -203,13 +216,54 @@ def _did_nothing(one: SlotDone, step: Step) -> bool:
     return not one.entries and one.state is None and (one.waiting is None) == (one.slot not in step.waiting)
 
 
-def _by_slot(state: Mapping[str, str], prefix: str) -> dict[int, str]:
-    return {int(name[len(prefix) :]): path for name, path in sorted(state.items()) if name.startswith(prefix)}
+def signatures(program: Program) -> dict[str, str]:
+    """What a class is, as far as its history depends on it."""
+    found = {}
+    for plan in program.classes:
+        event_class = plan.event_class
+        attributes = ", ".join(f"{attribute.name} {attribute.type}" for attribute in event_class.attributes)
+        found[event_class.name] = f"{event_class.kind} ({attributes}) ID ({', '.join(event_class.key)})"
+    return found
 
 
 def keeper(spark: SparkSession, program: Program, lake: Lake) -> Keeper:
-    """Take over a lake; whoever wrote to it before is refused from now on."""
-    writer = lake.writer()
+    """Take over a lake; whoever wrote to it before is refused from now on.
+
+    Raises `OtherProgram`, `CorruptFile` and `NewerFormat` before anything is written.
+    """
+    require_same(program, lake)
+    require_whole(lake)
     slots = slots_on_spark(program, lake.about.buckets)
+    lake.keep_program(program.text)
+    writer = lake.writer()
     last = writer.last
     return Keeper(spark, program, lake, writer, slots, name_of(slots), None if last is None else last.last_tick)
+
+
+def require_same(program: Program, lake: Lake) -> None:
+    """Raise `OtherProgram` where a lake was written by a program that means something else."""
+    about, last = lake.about, lake.last()
+    other = f"the lake `{lake.path}` is of another program"
+    choice = "run that one, or give another folder; nothing was changed"
+    chronon_us = program.settings.chronon_us
+    if about.chronon_us != chronon_us:
+        told = f"{show_duration(about.chronon_us)}, and in this one {show_duration(chronon_us)}"
+        raise OtherProgram(f"{other}, in which a chronon has {told}: {choice}")
+    if last is None or last.program == program_name(program.text):
+        return
+    noted: Mapping[str, Any] = last.offsets or {}
+    if noted.get("meaning") != meaning_of(program):
+        kept = lake.storage.full(f"programs/{last.program}.bicepl")
+        raise OtherProgram(f"{other}, which is kept as `{kept}`: {choice}")
+
+
+def require_whole(lake: Lake) -> None:
+    """Raise `CorruptFile` where a file that the next step reads is damaged or gone."""
+    last = lake.snapshot().manifest
+    for path in () if last is None else sorted({*last.state.values(), *last.waiting}):
+        lake.files.read_bytes(path)
+
+
+def meaning_of(program: Program) -> str:
+    """What tells a program from others, however it is written."""
+    return hashlib.sha256(dump_program(program).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """A Spark session for the command line, the demo and tests: quiet, in UTC, with this very Python in the workers.
 
-In: a master. Out: the session that is there, or a new one; where there is no Java that Spark runs on, `NoSpark` says
-what to get. A program that has a session of its own needs nothing of this.
+In: a master, jars, settings. Out: the session that is there, or a new one; where there is no Java that Spark runs on,
+`NoSpark` says what to get. A program that has a session of its own needs nothing of this.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,15 +37,28 @@ class NoSpark(ImportError):
         self.help = help_
 
 
-def session(master: str | None = None) -> SparkSession:
-    """The active session, whatever its master, or a new one on the given master (`local[*]`)."""
+def session(
+    master: str | None = None, *, jars: Sequence[str] = (), extra: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The active session, whatever its master, or a new one on the given master (`local[*]`).
+
+    `jars` (a connector, a JDBC driver) are added to an active session, too; `extra` are settings of a new one only.
+    """
+    absent = [jar for jar in jars if not Path(jar).is_file()]
+    if absent:
+        raise NoSpark(f"there is no jar `{absent[0]}`", "check the path, or fetch the jar first")
     active = SparkSession.getActiveSession()
     if active is not None:
+        for jar in jars:
+            active.sql(f"ADD JAR '{jar}'")
         return active
     require_java()
     # A virtual environment that is not activated would otherwise have its workers run another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = _conf(master or "local[*]")
+    if jars:
+        conf.set("spark.jars", ",".join(jars))
+    conf.setAll(list((extra or {}).items()))
     if SparkContext._active_spark_context is None:
         SparkContext(conf=conf, gateway=_gateway(conf))
     return SparkSession.builder.config(conf=conf).getOrCreate()

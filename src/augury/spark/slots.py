@@ -29,7 +29,9 @@ from augury.history.arrivals import Arrivals, ClassRows
 from augury.history.schedule import TooManyDue
 from augury.history.views import system_names
 from augury.kernels.batch import Integers
-from augury.lake import FileEntry, LakeFiles
+from augury.kernels.sealed import UnfitState
+from augury.lake import CorruptFile, FileEntry, LakeFiles
+from augury.lake.damage import corrupt_file
 from augury.spark.arriving import NUMBERS, PRESENT, Batches, Source, Sources, arrivals_of, packed, piece
 from augury.spark.ids import KnownIds, hashed, in_run
 
@@ -43,7 +45,7 @@ REJECTED: Final = "rejected"
 TICKS: Final = "ticks"
 DONE: Final = "done"
 REFUSED: Final = "refused"
-"""In a task something came up that no engine runs: `packed` has the diagnostics, and nothing of the step counts."""
+"""In a task something came up that no engine runs, or a damaged file: `packed` says what. Nothing of a step counts."""
 
 REFUSED_CODE: Final = -4
 
@@ -67,6 +69,7 @@ class Step:
     states: Mapping[int, str] = field(default_factory=dict)
     waiting: Mapping[int, str] = field(default_factory=dict)
     ids: tuple[str, ...] = ()
+    generation: int = 0
     after_seq: int = 0
     absorbed: frozenset[int] = frozenset()
 
@@ -130,10 +133,15 @@ class _Ids:
 def _state(step: Step, kit: _Kit, slot: int) -> EngineState:
     path = step.states.get(slot)
     if path is None:
-        state = initial(kit.plan, step.slots.after_number(slot))
+        state = initial(kit.plan, step.slots.after_number(slot, step.generation))
         state.seq = step.after_seq
         return state
-    return loaded_state(kit.plan, LakeFiles(step.root).read_bytes(path))
+    files = LakeFiles(step.root)
+    content = files.read_bytes(path)
+    try:
+        return loaded_state(kit.plan, content)
+    except UnfitState as error:
+        raise corrupt_file(files.storage(), path, f"cannot be used: {error}") from None
 
 
 def _ticked(step: Step, kit: _Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
@@ -221,11 +229,11 @@ class Judge:
         """Judge slot by slot; no state is kept."""
         for slot, held in _by_slot(batches).items():
             kit = _kit(self.step, slot)
-            came, _ = _came(self.step, kit, slot, held)
             try:
+                came, _ = _came(self.step, kit, slot, held)
                 position = self._accepted(kit, slot, came)
-            except CannotRun as error:
-                yield piece(slot, REFUSED_CODE, pickle.dumps(error.diagnostics))
+            except (CannotRun, CorruptFile) as error:
+                yield piece(slot, REFUSED_CODE, refusal(error))
                 return
             yield piece(slot, NUMBERS, pickle.dumps((position, det_times(came, position))))
 
@@ -263,14 +271,14 @@ class Run:
         """Run slot by slot; with a lake the results are written there, and only told."""
         for slot, held in _by_slot(batches).items():
             kit = _kit(self.step, slot)
-            came, waits = _came(self.step, kit, slot, held)
-            if len(self.step.slots) > 1:
-                came = _numbered(came, held.numbers)
-            state = _state(self.step, kit, slot)
             try:
+                came, waits = _came(self.step, kit, slot, held)
+                if len(self.step.slots) > 1:
+                    came = _numbered(came, held.numbers)
+                state = _state(self.step, kit, slot)
                 done = _ticked(self.step, kit, state, came)
-            except CannotRun as error:
-                yield result(REFUSED, "", pickle.dumps(error.diagnostics))
+            except (CannotRun, CorruptFile) as error:
+                yield result(REFUSED, "", refusal(error))
                 return
             ledger = ledger_of(done)
             if not self.step.root:
@@ -359,10 +367,21 @@ def result(kind: str, event_class: str, content: bytes) -> pa.RecordBatch:
 
 
 def require_run(rows: pa.Table) -> None:
-    """Raise `CannotRun` if a task found something that no engine runs."""
+    """Raise `CannotRun` if a task found something that no engine runs, and `CorruptFile` if it could not read one."""
     for kind, content in zip(rows["kind"].to_pylist(), rows["packed"].to_pylist(), strict=True):
         if kind == REFUSED:
-            raise CannotRun(pickle.loads(content))
+            raise refused(content)
+
+
+def refusal(error: CannotRun | CorruptFile) -> bytes:
+    """Why a task did not do what it should, as bytes."""
+    return pickle.dumps(error if isinstance(error, CorruptFile) else error.diagnostics)
+
+
+def refused(content: bytes) -> CannotRun | CorruptFile:
+    """The same again."""
+    found = pickle.loads(content)
+    return found if isinstance(found, CorruptFile) else CannotRun(found)
 
 
 def ipc_bytes(table: pa.Table) -> bytes:

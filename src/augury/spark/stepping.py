@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
-from augury.engine.plan import CannotRun
 from augury.engine.sharded import Moment, Slots, slots_of, to_absorb
 from augury.kernels.batch import Integers
 from augury.spark.arriving import (
@@ -36,7 +35,7 @@ from augury.spark.arriving import (
     piece,
     sources_of,
 )
-from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, Judge, Run, Step
+from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, Judge, Run, Step, refused
 
 
 def plain(program: Program) -> Program:
@@ -125,10 +124,10 @@ def judged(
 
 
 def accepted_in(rows: pa.Table) -> dict[int, tuple[Integers, Integers]]:
-    """What `Judge` told: by slot the positions and det_times of the rows accepted; raises `CannotRun`."""
-    refused = rows.filter(pc.equal(rows["code"], REFUSED_CODE))
-    if refused.num_rows:
-        raise CannotRun(pickle.loads(refused["packed"][0].as_py()))
+    """What `Judge` told: by slot the positions and det_times of rows accepted; raises `CannotRun`, `CorruptFile`."""
+    told_off = rows.filter(pc.equal(rows["code"], REFUSED_CODE))
+    if told_off.num_rows:
+        raise refused(told_off["packed"][0].as_py())
     return dict(zip(rows["slot"].to_pylist(), map(pickle.loads, rows["packed"].to_pylist()), strict=True))
 
 

@@ -7,7 +7,6 @@ also while all sources are silent; in a replay the clock is the data's.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +17,15 @@ from types import TracebackType
 from typing import Any, Final, Literal
 
 from pyspark import StorageLevel
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from augury.algebra.program import Program
 from augury.clock import show_time
 from augury.engine.tick import tick_at_most, tick_reading
-from augury.lake import Lake, Manifest, NoLake
+from augury.lake import Lake, LakeError, LakeFailed, Manifest, NoLake
+from augury.spark import checkpoint
 from augury.spark.arriving import PIECES, Ingest
 from augury.spark.committed import CommittedFrames
 from augury.spark.keeping import Keeper, keeper
@@ -49,6 +50,10 @@ class Progress:
     seconds: float
 
 
+class Stopped(RuntimeError):
+    """A micro-batch came after the watch was told to stop; the next watch takes it."""
+
+
 class Watch:
     """A program at work on a stream. It stops between ticks; what is committed stays, and the next watch goes on."""
 
@@ -63,10 +68,12 @@ class Watch:
         self._working = RLock()
         self._over = Event()
         self._totals: dict[str, int] = {}
+        self._told = before_last(keeper.lake, keeper.manifest)
+        self._tell()
         self._is_pieces = stream.columns == PIECES.names
         self._query: StreamingQuery = (
             stream.writeStream.foreachBatch(self._batch)
-            .option("checkpointLocation", f"{keeper.lake.path}/checkpoint")
+            .option("checkpointLocation", f"{keeper.lake.path}/{checkpoint.FOLDER}")
             .trigger(**(dict(trigger) or {"processingTime": "0 seconds"}))
             .start()
         )
@@ -79,7 +86,11 @@ class Watch:
     def _batch(self, frame: DataFrame, batch: int) -> None:
         """One micro-batch; Spark calls again with the same number where it does not know that it was committed."""
         with self._working:
-            last, query = self.keeper.manifest, self._query_id()
+            if self._over.is_set():
+                # To return would tell Spark that the batch is done.
+                raise Stopped("the watch has stopped; the next one takes this batch")
+            self._tell()
+            last, query = self.keeper.manifest, checkpoint.query_id(self.keeper.lake)
             if last is not None and last.query == query and last.batch is not None and batch <= last.batch:
                 return
             pieces = self._pieces(frame, batch).persist(StorageLevel.MEMORY_AND_DISK)
@@ -87,12 +98,11 @@ class Watch:
                 found = told(pieces)
                 until = self._until(found.last_us)
                 self._kept(self.keeper.keep(pieces, found, until, query=query, batch=batch))
+            except Exception as error:
+                self.failure = error  # Spark tells of it in words of its own
+                raise
             finally:
                 pieces.unpersist()
-
-    def _query_id(self) -> str:
-        """As the checkpoint has it: numbers of batches go on as long as it is there, and begin anew without it."""
-        return str(json.loads(self.keeper.lake.storage.read("checkpoint/metadata"))["id"])
 
     def _pieces(self, frame: DataFrame, batch: int) -> DataFrame:
         if self._is_pieces:
@@ -116,8 +126,19 @@ class Watch:
             return
         for name, count in manifest.counts.items():
             self._totals[name] = count if name == "live" else self._totals.get(name, 0) + count
-        for sink in self.sinks:
-            sink(CommittedFrames(self.keeper.spark, self.keeper.program, self.keeper.lake, manifest))
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the sinks of what is committed and they were not told of; where one fails it is told again later."""
+        last = self.keeper.manifest
+        if not self.sinks or last is None:
+            return
+        for commit in range(self._told + 1, last.commit + 1):
+            manifest = self.keeper.lake.manifest(commit)
+            if not manifest.removed:  # an upkeep says nothing new
+                for sink in self.sinks:
+                    sink(CommittedFrames(self.keeper.spark, self.keeper.program, self.keeper.lake, manifest))
+            self._told = commit
 
     # ---- time that passes ------------------------------------------------------------------------
 
@@ -126,15 +147,23 @@ class Watch:
         chronon_us = self.keeper.program.settings.chronon_us
         assert self._clock is not None
         while not self._over.wait((chronon_us - self._clock() % chronon_us) / 1_000_000):
+            if not self._query.isActive:
+                return  # nobody reads what comes: that nothing came would be a guess
             try:
                 self.advance()
-            except Exception as error:  # the query goes on; what is due is tried again at the next tick
+                self.failure = None
+            except Exception as error:
                 self.failure = error
+                if isinstance(error, LakeError) and not isinstance(error, LakeFailed):
+                    LOG.warning("the watch ends: %s", error)
+                    self._end()
+                    return
                 LOG.warning("a tick could not be kept: %s; it is tried again at the next", error)
 
     def advance(self, until_us: int | None = None) -> Manifest | None:
         """Do what is due by a time, or by now, if anything is, though nothing came."""
         with self._working:
+            self._tell()
             until = self._until(None) if until_us is None else until_us
             is_waiting = bool(self.keeper.noted.get("waiting"))
             if not is_waiting and self.keeper.next_due > until:
@@ -146,7 +175,7 @@ class Watch:
 
     def finish(self, until_us: int | None = None) -> None:
         """Of a replay: take all that is there, go on to a time (the tick after the last version), and stop."""
-        self._query.processAllAvailable()
+        self._raising(self._query.processAllAvailable)
         last = self.keeper.noted.get("last_us")
         chronon_us = self.keeper.program.settings.chronon_us
         if until_us is None and last is not None:
@@ -175,20 +204,33 @@ class Watch:
 
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the query ends, or for some time; whether it has ended. Raises what made it fail."""
-        if timeout_seconds is None:
-            self._query.awaitTermination()
-            return True
-        ended: bool | None = self._query.awaitTermination(timeout_seconds)  # type: ignore[arg-type]
-        return bool(ended)
+        ended = self._raising(lambda: self._query.awaitTermination(timeout_seconds))  # type: ignore[arg-type]
+        if self.failure is not None and not self._query.isActive:
+            raise self.failure
+        return timeout_seconds is None or bool(ended)
+
+    def _raising(self, wait: Callable[[], bool | None]) -> bool | None:
+        """Wait for the query; what made it fail is raised as it was."""
+        try:
+            return wait()
+        except StreamingQueryException:
+            if self.failure is not None:
+                raise self.failure from None
+            if self._over.is_set():
+                return True
+            raise
 
     def stop(self) -> None:
         """Stop between two ticks."""
-        self._over.set()
-        with self._working:
-            # Not within a batch: stopping a query there has overflowed the stack of the JVM.
-            self._query.stop()
+        self._end()
         if self._ticker.is_alive():
             self._ticker.join()
+
+    def _end(self) -> None:
+        self._over.set()
+        with self._working:
+            pass  # Not within a batch: stopping a query there has overflowed the stack of the JVM.
+        self._query.stop()
 
     def __enter__(self) -> Watch:
         """The handle itself."""
@@ -223,7 +265,10 @@ def watch(
     """
     spark = stream.sparkSession
     lake = opened(spark, program, str(store), buckets)
-    return Watch(keeper(spark, program, lake), stream, clock, sinks, trigger or {})
+    checkpoint.query_id(lake)  # what is damaged is told before anything is written
+    kept = keeper(spark, program, lake)
+    checkpoint.go_back(lake, kept.manifest)
+    return Watch(kept, stream, clock, sinks, trigger or {})
 
 
 def opened(spark: SparkSession, program: Program, path: str, buckets: int | None = None) -> Lake:
@@ -233,6 +278,14 @@ def opened(spark: SparkSession, program: Program, path: str, buckets: int | None
     except NoLake:
         count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
         return Lake.create(path, program_text=program.text, chronon_us=program.settings.chronon_us, buckets=count)
+
+
+def before_last(lake: Lake, last: Manifest | None) -> int:
+    """The commit before the last that says something: whether sinks were told of that one nobody knows."""
+    commit = 0 if last is None else last.commit
+    while commit and lake.manifest(commit).removed:
+        commit -= 1
+    return max(commit - 1, 0)
 
 
 def wall_clock() -> int:

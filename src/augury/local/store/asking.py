@@ -42,7 +42,7 @@ def ask(url: str, question: Question) -> Answer:
     """The versions asked for; raises `NoSuchTime`, and what `open_store` and `SqlReader.class_named` raise."""
     moments = [question.as_of, question.known_at, *(question.between or ())]
     now_us = time.time_ns() // 1000
-    as_of_us, known_at_us, *between = (None if text is None else _moment_us(text, now_us) for text in moments)
+    as_of_us, known_at_us, *between = (None if text is None else asked_us(text, now_us) for text in moments)
     with open_store(url, read_only=True) as reader:
         event_class = reader.class_named(question.event_class)
         table = reader.history(event_class)
@@ -69,7 +69,7 @@ def _then(table: pa.Table, event_class: EventClass, as_of_us: int | None, known_
     return known if as_of_us is None else as_of(known, as_of_us)
 
 
-def _moment_us(text: str, now_us: int) -> int:
+def asked_us(text: str, now_us: int) -> int:
     """A time as users write it, or the word `now`; raises `NoSuchTime`."""
     if text.strip().lower() == "now":
         return now_us
