@@ -74,6 +74,7 @@ class Stage(StrEnum):
     ALGEBRA = "algebra"
     AUTOMATON = "automaton"
     GRAPH = "graph"
+    SPARK = "spark"
 
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE…", help="Programs; - is standard input.")]
@@ -191,10 +192,30 @@ def explain_command(
         _report([(error.diagnostic, Source(subject, ""))], output)
         raise typer.Exit(2) from None
     checked = _checked_or_exit(subject, output)
+    if stage is Stage.SPARK:
+        typer.echo(_on_spark(checked, output))
+        return
     try:
         typer.echo(explain_program(checked, name, stage.value, form="dot" if dot else "svg" if svg else "text"))
     except ExplainError as error:
         _report([(error.diagnostic, checked.source)], output)
+        raise typer.Exit(1) from None
+
+
+def _on_spark(checked: Checked, output: Output) -> str:
+    """How a program would run on Spark; no JVM is started."""
+    assert checked.program is not None, "a program without errors"
+    try:
+        from augury.spark.explained import explain_spark
+
+        return explain_spark(checked.program)
+    except ImportError:
+        typer.echo("error: pyspark is not installed, and --stage spark needs it: pip install pyspark", err=True)
+        raise typer.Exit(3) from None
+    except ValueError as error:
+        if (found := getattr(error, "diagnostics", None)) is None:
+            raise
+        _report([(diagnostic, checked.source) for diagnostic in found], output)
         raise typer.Exit(1) from None
 
 

@@ -36,7 +36,7 @@ def _of_class(one: ClassActions, tick: int) -> Iterator[tuple[Action, str]]:
     rows = []
     for group, row in zip(fired.group.tolist(), fired.row.tolist(), strict=True):
         key = fired.groups[group].keys[row]
-        rank = " ".join(map(_rank, key if isinstance(key, tuple) else (key,), doubles))
+        rank = " ".join(map(rank_of, key if isinstance(key, tuple) else (key,), doubles))
         rows.append((rank, fired.groups[group].statement, fired.groups[group].action, group, row))
     rows.sort(key=lambda found: found[:3])
     for rank, statement, place, group, row in rows:
@@ -64,7 +64,7 @@ def _doubles(event_class: EventClass) -> list[bool]:
     return [attribute is not None and isinstance(attribute.type, t.Double) for attribute in attributes]
 
 
-def _rank(value: Any, is_double: bool) -> str:
+def rank_of(value: Any, is_double: bool = False) -> str:
     """A text that comes before those of greater values; NaN comes after every number, and NULL last."""
     match value:
         case None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from augury.algebra.program import Program
 from augury.algebra.select import SelectPlan
-from augury.engine.actions import actions_of
+from augury.engine.actions import actions_of, rank_of
 from augury.engine.history_rows import history_of, integers, one_chunk, versions_in
 from augury.engine.lines import action_line, version_lines
 from augury.engine.log_rows import COUNTS, PHASES, action_row, rejected_rows, tick_row
@@ -139,19 +139,41 @@ def joined(program: Program, ledgers: Sequence[Ledger]) -> Ledger:
                 found[event_class.name] = table.take(pa.array(history_order(event_class, table, by_key=by_key)))
         return found
 
+    versions = gathered([one.versions for one in ledgers])
     actions = pa.concat_tables([ACTIONS.empty_table(), *(one.actions for one in ledgers)])
     place = np.array([classes[key_of(name)] for name in actions["event"].to_pylist()], np.int64)
     actions = actions.append_column("class", pa.array(place))
-    actions = actions.sort_by([(name, "ascending") for name in ("tick", "class", "rank", "statement", "place")])
+    actions = actions.append_column("at", pa.array(_ranks(program, actions, versions), pa.string()))
+    actions = actions.sort_by([(name, "ascending") for name in ("tick", "class", "at", "statement", "place")])
     rejected = pa.concat_tables([REJECTED.empty_table(), *(one.rejected for one in ledgers)])
     ticks = pa.concat_tables([TICKS.empty_table(), *(one.ticks for one in ledgers)])
     return Ledger(
-        gathered([one.versions for one in ledgers]),
-        actions.drop_columns(["class"]),
+        versions,
+        actions.drop_columns(["class", "at"]),
         rejected.sort_by("tick"),
         ticks.sort_by("tick"),
         gathered([one.archive for one in ledgers]),
     )
+
+
+def _ranks(program: Program, actions: pa.Table, versions: Mapping[str, pa.Table]) -> list[str]:
+    """Texts that put actions of a class in order: their ranks, but of events that engines number their places.
+
+    An event whose version is not among these was there before all that are.
+    """
+    places: dict[str, dict[str, int]] = {}
+    for plan in program.classes:
+        event_class = plan.event_class
+        is_numbered = event_class.kind is ClassKind.COMPLEX and not event_class.key
+        if is_numbered and not isinstance(plan.derivation, SelectPlan):
+            table = versions.get(event_class.name)
+            numbers = [] if table is None else table[system_names(event_class).number].to_pylist()
+            places[event_class.name] = {rank_of(number): at for at, number in enumerate(numbers)}
+    found = []
+    for name, rank in zip(actions["event"].to_pylist(), actions["rank"].to_pylist(), strict=True):
+        at = places.get(name, {}).get(rank)
+        found.append(rank if name not in places else f"0 {rank}" if at is None else f"1 {at:020d}")
+    return found
 
 
 def history_order(event_class: EventClass, table: pa.Table, *, by_key: bool) -> Integers:

@@ -16,19 +16,30 @@ from augury.event import ClassKind, EventClass, key_of
 
 def goes_in_one_step(program: Program, withdrawn: Iterable[str]) -> bool:
     """Whether all that a program says over a history is the same if nothing waits for a tick."""
-    if any(isinstance(plan.derivation, SelectPlan) or plan.statements for plan in program.classes):
-        return False
+    return not waits_for_ticks(program, withdrawn)
+
+
+def waits_for_ticks(program: Program, withdrawn: Iterable[str]) -> str:
+    """Why a history has to be gone through tick by tick; nothing if it has not."""
+    for plan in program.classes:
+        if isinstance(plan.derivation, SelectPlan):
+            return f"the SELECT of `{plan.event_class.name}` is evaluated at ticks"
+        if plan.statements:
+            return f"conditions of `{plan.event_class.name}` are looked at at ticks"
     gone = {key_of(name) for name in withdrawn}
     classes = [plan.event_class for plan in program.classes]
     received = [one for one in classes if one.kind is not ClassKind.COMPLEX]
     derived = {key_of(one.name): one for one in classes if one.kind is ClassKind.COMPLEX}
-    joined = _read_or_reading(program, derived)
-    if derived and any(_is_refused_by_what_lives(one, gone) for one in received):
+    kept = next((one for one in received if _is_refused_by_what_lives(one, gone)), None)
+    if derived and kept is not None:
         # A complex event may keep what it is made of, and so have later versions refused, or withdrawals accepted.
-        return False
+        return f"how long an event of `{kept.name}` lives depends on what is built on it"
     # Whether an occurrence announces or changes depends on when the one before it expires.
-    expiring = {name for name, one in derived.items() if _may_expire(one)}
-    return not expiring or (joined.isdisjoint(expiring) and not any(map(_may_expire, received)))
+    expiring = {name: one for name, one in derived.items() if _may_expire(one)}
+    together = [expiring[name] for name in expiring if name in _read_or_reading(program, derived)]
+    if expiring and any(map(_may_expire, received)):
+        together = [*expiring.values()]
+    return f"how long an event of `{together[0].name}` lives depends on what it is made of" if together else ""
 
 
 def _read_or_reading(program: Program, derived: Container[str]) -> set[str]:

@@ -23,10 +23,12 @@ from augury.clock import show_duration
 from augury.engine import ledger as of_ticks
 from augury.engine.sharded import Slots
 from augury.engine.tick import tick_reading
+from augury.history.coming import received
 from augury.kernels.bitemporal import NEVER
 from augury.lake import FileEntry, Lake, LakeError, Manifest, Upkeep, Writer, compaction, program_name, retention
 from augury.lake.order import order_of
 from augury.spark.arriving import Source, sources_of
+from augury.spark.changing import go_on, require_fit
 from augury.spark.ids import merged
 from augury.spark.slots import SlotDone, Step, require_run
 from augury.spark.stepping import Told, name_of, results, slots_on_spark
@@ -159,9 +161,8 @@ class Keeper:
             "last_us": last_us,
             "waiting": {str(slot): path for slot, path in waiting.items()},
             "waiting_for": sorted({source for one in done for source in one.waiting_for}),
-            "meaning": meaning_of(self.program),
             "generation": step.generation,
-            "classes": signatures(self.program),
+            **declared(self.program),
         }
         named = {f"slot/{self.slots.name_of(slot)}": path for slot, path in states.items()}
         named |= {f"ids/{number:05d}": path for number, path in enumerate(ids)}
@@ -216,6 +217,12 @@ def _did_nothing(one: SlotDone, step: Step) -> bool:
     return not one.entries and one.state is None and (one.waiting is None) == (one.slot not in step.waiting)
 
 
+def declared(program: Program) -> dict[str, Any]:
+    """What a lake notes of a program, to know one day what has changed."""
+    names = [one.name for one in received(program)]
+    return {"meaning": meaning_of(program), "classes": signatures(program), "received": names}
+
+
 def signatures(program: Program) -> dict[str, str]:
     """What a class is, as far as its history depends on it."""
     found = {}
@@ -226,35 +233,36 @@ def signatures(program: Program) -> dict[str, str]:
     return found
 
 
-def keeper(spark: SparkSession, program: Program, lake: Lake) -> Keeper:
+def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_us: int | None = None) -> Keeper:
     """Take over a lake; whoever wrote to it before is refused from now on.
 
-    Raises `OtherProgram`, `CorruptFile` and `NewerFormat` before anything is written.
+    A changed program goes on as `changing` says; new complex classes are derived from the history, from a time on.
+    Raises `OtherProgram`, `CannotGoOn`, `CorruptFile` and `NewerFormat` before anything is written.
     """
-    require_same(program, lake)
+    require_chronon(program, lake)
     require_whole(lake)
+    last = lake.last()
+    is_changed = last is not None and (last.offsets or {}).get("meaning") != meaning_of(program)
+    if last is not None and is_changed:
+        require_fit(lake, last, signatures(program))
     slots = slots_on_spark(program, lake.about.buckets)
     lake.keep_program(program.text)
-    writer = lake.writer()
+    writer, name = lake.writer(), name_of(slots)
+    if is_changed:
+        go_on(spark, lake, writer, slots, name, program.text, declared(program), backfill_from_us)
     last = writer.last
-    return Keeper(spark, program, lake, writer, slots, name_of(slots), None if last is None else last.last_tick)
+    return Keeper(spark, program, lake, writer, slots, name, None if last is None else last.last_tick)
 
 
-def require_same(program: Program, lake: Lake) -> None:
-    """Raise `OtherProgram` where a lake was written by a program that means something else."""
-    about, last = lake.about, lake.last()
-    other = f"the lake `{lake.path}` is of another program"
-    choice = "run that one, or give another folder; nothing was changed"
-    chronon_us = program.settings.chronon_us
-    if about.chronon_us != chronon_us:
-        told = f"{show_duration(about.chronon_us)}, and in this one {show_duration(chronon_us)}"
-        raise OtherProgram(f"{other}, in which a chronon has {told}: {choice}")
-    if last is None or last.program == program_name(program.text):
-        return
-    noted: Mapping[str, Any] = last.offsets or {}
-    if noted.get("meaning") != meaning_of(program):
-        kept = lake.storage.full(f"programs/{last.program}.bicepl")
-        raise OtherProgram(f"{other}, which is kept as `{kept}`: {choice}")
+def require_chronon(program: Program, lake: Lake) -> None:
+    """Raise `OtherProgram` where a lake has other ticks."""
+    chronon_us, other_us = program.settings.chronon_us, lake.about.chronon_us
+    if chronon_us != other_us:
+        told = f"{show_duration(other_us)}, and in this one {show_duration(chronon_us)}"
+        raise OtherProgram(
+            f"the lake `{lake.path}` is of a program in which a chronon has {told}: set it as it was, or give another "
+            "folder; nothing was changed"
+        )
 
 
 def require_whole(lake: Lake) -> None:

@@ -24,6 +24,7 @@ from augury.engine.sharded import Slots, taken
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import Came, came
 from augury.history.raw import Raw
+from augury.history.values import Moment
 from augury.kernels.batch import Integers
 from augury.lake import Lake
 from augury.spark.arriving import (
@@ -95,10 +96,18 @@ def by_ticks(
     return TickDetected(program, spark, pieces, until_us, count)
 
 
-def watching(spark: SparkSession, program: Program, source: Path, store: str, buckets: int) -> Watch:
+def watching(
+    spark: SparkSession,
+    program: Program,
+    source: Path,
+    store: str,
+    buckets: int,
+    *,
+    backfill_from: Moment | None = None,
+) -> Watch:
     """A watch over files of pieces, a micro-batch each."""
     stream = spark.readStream.schema(SPARK_PIECES).option("maxFilesPerTrigger", 1).parquet(str(source))
-    return watch(program, stream, store=store, clock="data", buckets=buckets)
+    return watch(program, stream, store=store, clock="data", buckets=buckets, backfill_from=backfill_from)
 
 
 def write_pieces(

@@ -48,6 +48,8 @@ REFUSED: Final = "refused"
 """In a task something came up that no engine runs, or a damaged file: `packed` says what. Nothing of a step counts."""
 
 REFUSED_CODE: Final = -4
+WAITED: Final = -5
+"""What `Judge` tells of rows that waited: class, event_id, det_time and position of each that has an id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class SlotDone:
 
 
 @dataclass(slots=True)
-class _Kit:
+class Kit:
     """What is made once of the part of a program that a shard runs."""
 
     program: Program
@@ -102,15 +104,16 @@ class _Kit:
     selects: DuckSelects
 
 
-_KITS: dict[tuple[str, int], _Kit] = {}
+_KITS: dict[tuple[str, int], Kit] = {}
 """Of this process, which Spark uses again for one task after the other."""
 
 
-def _kit(step: Step, slot: int) -> _Kit:
+def kit_of(step: Step, slot: int) -> Kit:
+    """What runs a slot, made when it is first asked for in this process."""
     key = (step.name, step.slots.shard_of(slot))
     if key not in _KITS:
         program = step.slots.program_of(slot)
-        _KITS[key] = _Kit(program, engine_plan(program), runnable(program))
+        _KITS[key] = Kit(program, engine_plan(program), runnable(program))
     return _KITS[key]
 
 
@@ -130,7 +133,7 @@ class _Ids:
         return self._ids.get(key_of(event_class.name), set()).intersection(event_ids)
 
 
-def _state(step: Step, kit: _Kit, slot: int) -> EngineState:
+def _state(step: Step, kit: Kit, slot: int) -> EngineState:
     path = step.states.get(slot)
     if path is None:
         state = initial(kit.plan, step.slots.after_number(slot, step.generation))
@@ -144,7 +147,7 @@ def _state(step: Step, kit: _Kit, slot: int) -> EngineState:
         raise corrupt_file(files.storage(), path, f"cannot be used: {error}") from None
 
 
-def _ticked(step: Step, kit: _Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
+def _ticked(step: Step, kit: Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
     ids = _Ids()
     found = []
     first = step.first_tick
@@ -178,7 +181,7 @@ def _by_slot(batches: Batches) -> dict[int, _Held]:
     return dict(sorted(found.items()))
 
 
-def _came(step: Step, kit: _Kit, slot: int, held: _Held) -> tuple[Arrivals, Arrivals]:
+def _came(step: Step, kit: Kit, slot: int, held: _Held) -> tuple[Arrivals, Arrivals]:
     """What came to a slot that is to be read now, and what waits: its chronon is not over."""
     codes = step.slots.codes[step.slots.shard_of(slot)]
     pieces = [*held.pieces, *_waiting(step, slot)]
@@ -186,7 +189,7 @@ def _came(step: Step, kit: _Kit, slot: int, held: _Held) -> tuple[Arrivals, Arri
     return _before(came, step.until_us), _from(came, step.until_us)
 
 
-def _known(step: Step, kit: _Kit, came: Arrivals) -> Arrivals:
+def _known(step: Step, kit: Kit, came: Arrivals) -> Arrivals:
     known, classes = KnownIds(step.root, step.ids), kit.plan.received_classes
     rows = {code: replace(one, known=known.among(classes[code], one.part.event_id)) for code, one in came.rows.items()}
     return replace(came, rows=rows)
@@ -195,6 +198,17 @@ def _known(step: Step, kit: _Kit, came: Arrivals) -> Arrivals:
 def _waiting(step: Step, slot: int) -> list[tuple[int, bytes]]:
     path = step.waiting.get(slot)
     found: list[tuple[int, bytes]] = [] if path is None else pickle.loads(LakeFiles(step.root).read_bytes(path))
+    return found
+
+
+def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[tuple[int, str, int, int]]:
+    codes = step.slots.codes[step.slots.shard_of(slot)]
+    found: list[tuple[int, str, int, int]] = []
+    for own, rows in arrivals_of(kit.program, _waiting(step, slot), codes, step.sources).rows.items():
+        if rows.part.event_id is not None:
+            moments = zip(rows.part.det_time.tolist(), rows.position.tolist(), strict=True)
+            ids = zip(rows.part.event_id.to_pylist(), moments, strict=True)
+            found += [(codes[own], event_id, *moment) for event_id, moment in ids if event_id is not None]
     return found
 
 
@@ -228,7 +242,7 @@ class Judge:
     def __call__(self, batches: Batches) -> Batches:
         """Judge slot by slot; no state is kept."""
         for slot, held in _by_slot(batches).items():
-            kit = _kit(self.step, slot)
+            kit = kit_of(self.step, slot)
             try:
                 came, _ = _came(self.step, kit, slot, held)
                 position = self._accepted(kit, slot, came)
@@ -236,8 +250,10 @@ class Judge:
                 yield piece(slot, REFUSED_CODE, refusal(error))
                 return
             yield piece(slot, NUMBERS, pickle.dumps((position, det_times(came, position))))
+            if slot in self.step.waiting:
+                yield piece(slot, WAITED, pickle.dumps(_ids_waiting(self.step, kit, slot)))
 
-    def _accepted(self, kit: _Kit, slot: int, came: Arrivals) -> Integers:
+    def _accepted(self, kit: Kit, slot: int, came: Arrivals) -> Integers:
         if not len(came):
             return np.zeros(0, np.int64)
         if all(_is_surely_accepted(kit.plan, code, rows) for code, rows in came.rows.items()):
@@ -248,7 +264,9 @@ class Judge:
 
 def _is_surely_accepted(plan: EnginePlan, code: int, rows: ClassRows) -> bool:
     """Whether nothing beside a row can keep it from being a version."""
-    return not plan.received_classes[code].key and rows.part.event_id is None
+    # Of a class without a key nothing can be withdrawn.
+    part = rows.part
+    return not plan.received_classes[code].key and part.event_id is None and part.withdrawal is None
 
 
 def det_times(came: Arrivals, position: Integers) -> Integers:
@@ -270,7 +288,7 @@ class Run:
     def __call__(self, batches: Batches) -> Batches:
         """Run slot by slot; with a lake the results are written there, and only told."""
         for slot, held in _by_slot(batches).items():
-            kit = _kit(self.step, slot)
+            kit = kit_of(self.step, slot)
             try:
                 came, waits = _came(self.step, kit, slot, held)
                 if len(self.step.slots) > 1:
@@ -287,18 +305,18 @@ class Run:
             yield result(DONE, "", pickle.dumps(self._kept(kit, slot, state, done, ledger, waits)))
 
     def _kept(
-        self, kit: _Kit, slot: int, state: EngineState, done: list[Ticked], ledger: Ledger, waits: Arrivals
+        self, kit: Kit, slot: int, state: EngineState, done: list[Ticked], ledger: Ledger, waits: Arrivals
     ) -> SlotDone:
         files = LakeFiles(self.step.root)
         tag = f"{self.commit:012d}-{slot:05d}"
-        entries = list(_written(files, tag, kit, ledger))
+        entries = list(written(files, tag, kit, ledger))
         path = None
         if done:
             path = files.write_bytes("state", tag, saved_state(kit.plan, state))
         waiting = None
         if len(waits):
             codes = self.step.slots.codes[self.step.slots.shard_of(slot)]
-            pieces = [(codes[code], _packed_again(self.step.sources, one)) for code, one in waits.rows.items()]
+            pieces = [(codes[code], packed_again(self.step.sources, one)) for code, one in waits.rows.items()]
             waiting = files.write_bytes("waiting", tag, pickle.dumps(pieces))
         counts = {name: sum(one.counts()[name] for one in done) for name in (done[0].counts() if done else ())}
         live = sum(len(one.view) for one in state.classes)
@@ -311,7 +329,8 @@ class Run:
         )
 
 
-def _written(files: LakeFiles, tag: str, kit: _Kit, ledger: Ledger) -> Iterator[FileEntry]:
+def written(files: LakeFiles, tag: str, kit: Kit, ledger: Ledger) -> Iterator[FileEntry]:
+    """Write a ledger into a lake."""
     classes = {plan.event_class.name: plan.event_class for plan in kit.plan.classes}
     for name, table in ledger.versions.items():
         yield files.write_table("history", classes[name], table, tag=tag)
@@ -331,7 +350,8 @@ def _sources_in(came: Arrivals) -> Integers:
     return np.unique(np.concatenate([np.zeros(0, np.int64), *(one.position >> 40 for one in came.rows.values())]))
 
 
-def _packed_again(sources: Sources, rows: ClassRows) -> bytes:
+def packed_again(sources: Sources, rows: ClassRows) -> bytes:
+    """Rows that were unpacked, as bytes again."""
     given: list[Source] = [sources.order[int(at)] for at in rows.position >> 40]
     return packed(rows, given, rows.position & ((1 << 40) - 1))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -35,7 +35,7 @@ from augury.spark.arriving import (
     piece,
     sources_of,
 )
-from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, Judge, Run, Step, refused
+from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, WAITED, Judge, Run, Step, refused
 
 
 def plain(program: Program) -> Program:
@@ -111,13 +111,12 @@ def judged(
     spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step
 ) -> tuple[list[pa.RecordBatch], frozenset[int]]:
     """The numbers of all versions, by slot; and rows that have the event_id of one in another slot."""
-    shared = shared_ids(found, step.sources)
     absorbed: frozenset[int] = frozenset()
     while True:
         step = replace(step, absorbed=absorbed)
         rows = by_slot(spark, pieces, step, ()).mapInArrow(Judge(step), SPARK_PIECES).toArrow()
         accepted = accepted_in(rows)
-        more = to_absorb(shared, positions_of(accepted), absorbed)
+        more = to_absorb(shared_ids(found, step.sources, rows), positions_of(accepted), absorbed)
         if more is None:
             return numbered(accepted, step.after_seq), absorbed
         absorbed |= {more}
@@ -128,7 +127,12 @@ def accepted_in(rows: pa.Table) -> dict[int, tuple[Integers, Integers]]:
     told_off = rows.filter(pc.equal(rows["code"], REFUSED_CODE))
     if told_off.num_rows:
         raise refused(told_off["packed"][0].as_py())
-    return dict(zip(rows["slot"].to_pylist(), map(pickle.loads, rows["packed"].to_pylist()), strict=True))
+    return {slot: pickle.loads(content) for slot, content in _told_as(rows, NUMBERS)}
+
+
+def _told_as(rows: pa.Table, code: int) -> Iterator[tuple[int, bytes]]:
+    some = rows.filter(pc.equal(rows["code"], code))
+    return zip(some["slot"].to_pylist(), some["packed"].to_pylist(), strict=True)
 
 
 def positions_of(accepted: Mapping[int, tuple[Integers, Integers]]) -> Integers:
@@ -148,12 +152,15 @@ def numbered(accepted: Mapping[int, tuple[Integers, Integers]], after_seq: int) 
     return [piece(slot, NUMBERS, pickle.dumps((at, own))) for slot, at, own in parts if len(at)]
 
 
-def shared_ids(found: Told, sources: Sources) -> list[list[Moment]]:
-    """The rows that have one event_id in different slots, in the order of the history."""
+def shared_ids(found: Told, sources: Sources, judged: pa.Table | None = None) -> list[list[Moment]]:
+    """The rows that have one event_id in different slots, in the order of the history; also such as have waited."""
     rows_of: dict[tuple[int, str], list[tuple[Moment, int]]] = {}
     for code, event_id, det_time, source, number, slot in found.ids:
         position = sources.position(source, number)
         rows_of.setdefault((code, event_id), []).append(((det_time, position), slot))
+    for slot, content in () if judged is None else _told_as(judged, WAITED):
+        for code, event_id, det_time, position in pickle.loads(content):
+            rows_of.setdefault((code, event_id), []).append(((det_time, position), slot))
     several = (sorted(rows) for rows in rows_of.values() if len({slot for _, slot in rows}) > 1)
     return [[moment for moment, _ in rows] for rows in several]
 

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from augury.algebra.program import Program
 from augury.clock import show_time
 from augury.engine.tick import tick_at_most, tick_reading
+from augury.history.values import Moment, as_microseconds
 from augury.lake import Lake, LakeError, LakeFailed, Manifest, NoLake
 from augury.spark import checkpoint
 from augury.spark.arriving import PIECES, Ingest
@@ -255,18 +256,21 @@ def watch(
     buckets: int | None = None,
     sinks: Sequence[Sink] = (),
     trigger: Mapping[str, Any] | None = None,
+    backfill_from: Moment | None = None,
 ) -> Watch:
     """Run a program over a stream, and keep everything in the folder `store`, from where a later watch goes on.
 
     `stream` is a streaming data frame: columns as declared with a column `event` that names the class, or lines as
     `augury.sources` makes them. `clock` is the wall clock; "data" makes a replay of it. `buckets` says into how many
     pieces events are put by key; it is settled when the store is made. `sinks` are told of each commit. `trigger` is
-    Spark's.
+    Spark's. Where the program has changed since, its new complex classes are derived from the history, from
+    `backfill_from` on or from its beginning.
     """
     spark = stream.sparkSession
     lake = opened(spark, program, str(store), buckets)
+    since = None if backfill_from is None else as_microseconds(backfill_from)
     checkpoint.query_id(lake)  # what is damaged is told before anything is written
-    kept = keeper(spark, program, lake)
+    kept = keeper(spark, program, lake, backfill_from_us=since)
     checkpoint.go_back(lake, kept.manifest)
     return Watch(kept, stream, clock, sinks, trigger or {})
 

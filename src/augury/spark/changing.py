@@ -1,0 +1,242 @@
+"""A changed program on the lake of the one before: what stays, what is worked out again, and what cannot go on.
+
+In: a lake and a program that means something else than the one that wrote to it. Out: a commit after which the lake is
+the new program's. Shards of which the program says the same keep their states. The others are run again, over the
+history of what came in: their complex classes get it anew, all that is new from a chosen time on, and no action fires.
+A class that is declared otherwise than its history was written stops all of this, before anything is changed.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from augury.algebra.program import Program
+from augury.engine.history_rows import integers, one_chunk, versions_in
+from augury.engine.ledger import Ledger, history_order, ledger_of
+from augury.engine.sharded import GENERATIONS_MAX, Slots, split
+from augury.engine.snapshot import saved_state, ticks_again
+from augury.engine.state import initial
+from augury.engine.tick import Ports, next_tick
+from augury.engine.ticked import ClassVersions
+from augury.event import ClassKind, EventClass, key_of
+from augury.history.coming import received
+from augury.history.typed import Part
+from augury.kernels.bitemporal import NEVER
+from augury.lake import Kind, Lake, LakeError, LakeFiles, Manifest, Writer, program_name
+from augury.lake.order import conformed
+from augury.spark.arriving import PIECES, PRESENT, Batches, Source, arrivals_of, piece, sources_of
+from augury.spark.slots import DONE, SPARK_RESULTS, SlotDone, Step, kit_of, packed_again, require_run, result, written
+
+
+class CannotGoOn(LakeError):
+    """A lake that a program cannot go on with; the message says why and what to do. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Slots → their states after the last tick, from the history of what came in; and what they derive on the way.
+
+    `files` has the files of each class that comes in, `whole` the complex classes that had a history before: of others
+    only what is derived from `from_us` on is written.
+    """
+
+    step: Step
+    commit: int
+    files: Mapping[str, tuple[str, ...]]
+    whole: frozenset[str]
+    from_us: int | None
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Rebuild slot by slot."""
+        for batch in batches:
+            for slot in batch.column("slot").to_pylist():
+                yield result(DONE, "", pickle.dumps(self._rebuilt(slot)))
+
+    def _rebuilt(self, slot: int) -> SlotDone:
+        step = self.step
+        kit, lake = kit_of(step, slot), LakeFiles(step.root)
+        state = initial(kit.plan, step.slots.after_number(slot, step.generation))
+        reads: dict[int, list[ClassVersions]] = {} if step.first_tick is None else {step.first_tick: []}
+        for event_class in received(kit.program):
+            for tick, versions in self._read(lake, slot, event_class):
+                reads.setdefault(tick, []).append(versions)
+        in_order = ((tick, tuple(reads[tick])) for tick in sorted(reads))
+        done = list(ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)))
+        state.seq = max(state.seq, step.after_seq)
+        tag = f"{self.commit:012d}-{slot:05d}"
+        ledger = self._derived(ledger_of(done), kit.program)
+        path = lake.write_bytes("state", tag, saved_state(kit.plan, state)) if done else None
+        live = sum(len(one.view) for one in state.classes)
+        entries = tuple(written(lake, tag, kit, ledger))
+        due = next_tick(kit.plan, state)
+        return SlotDone(slot, entries, path, None, frozenset(), None, {}, state.seq, live, due)
+
+    def _read(self, lake: LakeFiles, slot: int, event_class: EventClass) -> Iterator[tuple[int, ClassVersions]]:
+        paths = self.files.get(key_of(event_class.name), ())
+        if not paths:
+            return
+        table = pa.concat_tables(
+            [conformed(lake.read_table(path), event_class) for path in paths], promote_options="permissive"
+        )
+        whole = self.step.slots.program
+        code = next(i for i, c in enumerate(received(whole)) if key_of(c.name) == key_of(event_class.name))
+        values = tuple(one_chunk(table[attribute.name]) for attribute in event_class.attributes)
+        nothing = np.zeros(table.num_rows, np.int64)
+        own = self.step.slots.slots_of(code, Part(values, nothing, nothing, None, None)) == slot
+        table = table.filter(pa.array(own))
+        yield from versions_in(event_class, table.take(pa.array(history_order(event_class, table, by_key=False))))
+
+    def _derived(self, ledger: Ledger, program: Program) -> Ledger:
+        """What is new in the ledger: complex events, and no action."""
+        kinds = {plan.event_class.name: plan.event_class.kind for plan in program.classes}
+
+        def kept(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+            found = {name: table for name, table in tables.items() if kinds[name] is ClassKind.COMPLEX}
+            return {name: some for name, table in found.items() if (some := self._since(name, table)).num_rows}
+
+        return Ledger(versions=kept(ledger.versions), archive=kept(ledger.archive))
+
+    def _since(self, name: str, table: pa.Table) -> pa.Table:
+        if self.from_us is None or key_of(name) in self.whole:
+            return table
+        ticks = integers(table.column(1))
+        return table.filter(pa.array(ticks >= self.from_us))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a new program means for a lake: slots to be run again, and complex classes that get their history anew."""
+
+    slots: tuple[int, ...]
+    classes: tuple[str, ...] = field(default=())
+
+
+def require_fit(lake: Lake, last: Manifest, signatures: Mapping[str, str]) -> None:
+    """Raise `CannotGoOn` if a class is declared otherwise than its history was written; all such at once."""
+    before: Mapping[str, str] = (last.offsets or {}).get("classes", {})
+    known = {key_of(name): (name, said) for name, said in before.items()}
+    other = [
+        f"`{name}` is {said} now, and was {known[key_of(name)][1]}"
+        for name, said in signatures.items()
+        if key_of(name) in known and known[key_of(name)][1] != said
+    ]
+    if other:
+        raise CannotGoOn(
+            f"the lake `{lake.path}` cannot go on with this program: {'; '.join(other)}. Declare them as they were, or "
+            "give what changed another name (it is then derived from the history), or take another folder"
+        )
+
+
+def changed(slots: Slots, last: Manifest) -> Changed:
+    """The slots of which the lake has no state though their shard is not new to it, or is; and their classes."""
+    shards = {
+        shard
+        for shard in range(len(slots.shards))
+        if not any(f"slot/{slots.name_of(slot)}" in last.state for slot in range(*slots.starts[shard : shard + 2]))
+    }
+    found = tuple(slot for slot in range(len(slots)) if slots.shard_of(slot) in shards)
+    plans = [slots.program.classes[place] for shard in sorted(shards) for place in slots.shards[shard].places]
+    derived = tuple(p.event_class.name for p in plans if p.event_class.kind is ClassKind.COMPLEX)
+    return Changed(found, derived)
+
+
+def go_on(
+    spark: SparkSession,
+    lake: Lake,
+    writer: Writer,
+    slots: Slots,
+    name: str,
+    program_text: str,
+    noted: Mapping[str, Any],
+    from_us: int | None,
+) -> Manifest | None:
+    """Make the lake the new program's, by one commit; None if there is nothing to do. Raises `CannotGoOn`."""
+    last = writer.last
+    if last is None or last.last_tick is None:
+        return None
+    todo = changed(slots, last)
+    generation = int((last.offsets or {}).get("generation", 0)) + 1
+    if generation >= GENERATIONS_MAX:
+        raise CannotGoOn(f"the lake `{lake.path}` has seen {generation:,} programs: take another folder")
+    snapshot = writer.snapshot()
+    names = [c.name for c in received(slots.program)]
+    files = {key_of(name): tuple(entry.path for entry in snapshot.of(Kind.HISTORY, name)) for name in names}
+    if todo.slots:
+        _require_history(lake, last, snapshot.files, (last.offsets or {}).get("classes", {}))
+    had = frozenset(key_of(e.event_class) for e in snapshot.files if e.kind is Kind.HISTORY)
+    first = (last.offsets or {}).get("first_tick")
+    step = Step(slots, name, sources_of({}), last.last_tick, first, lake.path, generation=generation)
+    step = replace(step, after_seq=last.last_seq)
+    done: list[SlotDone] = []
+    if todo.slots:
+        rows = spark.createDataFrame(pa.Table.from_batches([piece(s, PRESENT, b"") for s in todo.slots], PIECES))
+        tasks = min(len(todo.slots), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+        rebuild = Rebuild(step, writer.next_commit, files, had, from_us)
+        found = rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow()
+        require_run(found)
+        done = [pickle.loads(content) for content in found["packed"].to_pylist()]
+    states = {k: path for k, path in last.state.items() if k.startswith("ids/")}
+    filed = {slot: f"slot/{slots.name_of(slot)}" for slot in range(len(slots))}
+    states |= {one: last.state[one] for one in filed.values() if one in last.state}
+    states |= {filed[one.slot]: one.state for one in done if one.state is not None}
+    replaced = {key_of(name) for name in todo.classes}
+    kinds = (Kind.HISTORY, Kind.ARCHIVE, Kind.PURGED, Kind.NUMBERS)
+    gone = tuple(e.path for e in snapshot.files if e.kind in kinds and key_of(e.event_class) in replaced)
+    waiting = _waiting_anew(lake, slots, last, writer.next_commit)
+    offsets = {
+        **(last.offsets or {}),
+        **noted,
+        "generation": generation,
+        "waiting": {str(slot): path for slot, path in waiting.items()},
+        "next_due": min([int((last.offsets or {}).get("next_due", NEVER)), *(one.next_due for one in done)]),
+        "rebuilt": sorted(todo.classes),
+    }
+    manifest = writer.manifest(
+        added=tuple(entry for one in done for entry in one.entries),
+        removed=gone,
+        state=states,
+        waiting=tuple(waiting.values()),
+        offsets=offsets,
+        program=program_name(program_text),
+    )
+    writer.commit(manifest)
+    return manifest
+
+
+def _require_history(lake: Lake, last: Manifest, files: Sequence[Any], classes: Mapping[str, str]) -> None:
+    """Raise `CannotGoOn` where versions are no longer kept: nothing can be worked out from what is not there."""
+    came = {key_of(name) for name, said in classes.items() if not said.startswith(str(ClassKind.COMPLEX))}
+    there = sum(e.rows for e in files if e.kind is Kind.HISTORY and key_of(e.event_class) in came)
+    if there < last.last_seq:
+        raise CannotGoOn(
+            f"the lake `{lake.path}` cannot go on with a changed program: of {last.last_seq:,} versions {there:,} are "
+            "kept, as SET HISTORY RETAIN says, and what changed is worked out from all of them. Take another folder"
+        )
+
+
+def _waiting_anew(lake: Lake, slots: Slots, last: Manifest, commit: int) -> dict[int, str]:
+    """Rows that wait for their tick, put to the slots that they belong to now."""
+    noted = last.offsets or {}
+    names: Sequence[str] = noted.get("received", ())
+    given: list[Source] = [(number, name, part) for number, name, part in noted.get("waiting_for", ())]
+    sources = sources_of(dict.fromkeys(given, 0))
+    codes = {key_of(c.name): code for code, c in enumerate(received(slots.program))}
+    pieces: list[tuple[int, bytes]] = []
+    for path in last.waiting:
+        for code, content in pickle.loads(lake.files.read_bytes(path)):
+            if key_of(names[code]) in codes:
+                pieces.append((codes[key_of(names[code])], content))
+    came = arrivals_of(slots.program, pieces, list(range(len(codes))), sources)
+    found: dict[int, str] = {}
+    for slot, some in split(slots, came).items():
+        own = slots.codes[slots.shard_of(slot)]
+        content = [(own[code], packed_again(sources, rows)) for code, rows in some.rows.items()]
+        found[slot] = lake.files.write_bytes("waiting", f"{commit:012d}-{slot:05d}", pickle.dumps(content))
+    return found

@@ -1,0 +1,61 @@
+"""How a program runs on Spark, as text: what `augury explain --stage spark` shows.
+
+In: a checked program. Out: lines. It starts no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from augury.algebra.program import Program
+from augury.algebra.select import ByKey, SelectPlan
+from augury.engine.once import waits_for_ticks
+from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.select_parts import parts_of
+from augury.engine.shards import Shard, received_in, shards_of
+from augury.history.coming import received
+from augury.spark.plan import explain_plan
+
+
+def explain_spark(program: Program) -> str:
+    """The plan of a program: batch, then tick by tick. Raises `CannotRun` and `NotOnSpark`."""
+    waits = waits_for_ticks(program, [one.name for one in received(program)])
+    if waits:
+        batch = [f"batch: tick by tick, as a stream, because {waits}"]
+    else:
+        batch = ["batch: all events at once", *(f"  {line}" for line in explain_plan(program).splitlines())]
+    return "\n".join([*batch, *_by_ticks(engine_plan(program))])
+
+
+def _by_ticks(plan: EnginePlan) -> Iterator[str]:
+    shards = shards_of(plan)
+    yield "tick by tick (every stream, and batches that wait for ticks):"
+    yield "  rows are typed where they lie; one shuffle brings them together by slot, with all declared columns"
+    if len(shards) > 1 or shards[0].by:
+        yield "  engines of all slots go over a step twice: to tell which rows are versions, and with their numbers"
+    else:
+        yield "  one slot: its engine numbers the versions itself"
+    for number, shard in enumerate(shards, 1):
+        yield from (f"  {line}" for line in _shard(plan, number, shard))
+
+
+def _shard(plan: EnginePlan, number: int, shard: Shard) -> Iterator[str]:
+    names = [plan.classes[place].event_class.name for place in shard.places]
+    if shard.by:
+        by = [f"{plan.classes[place].event_class.name}.{column}" for place, columns in shard.by for column in columns]
+        yield f"shard {number}: {', '.join(names)}: a slot for each bucket of {', '.join(by)}"
+    else:
+        yield f"shard {number}: {', '.join(names)}: one slot, because {shard.reason}"
+    come = ", ".join(plan.classes[place].event_class.name for place in received_in(plan, shard))
+    yield f"  reads {come or 'nothing'}; keeps one state a slot: live views, timers, expiries, partial matches"
+    classes = [one.event_class for one in plan.classes]
+    for place in shard.places:
+        derivation = plan.classes[place].derivation
+        if isinstance(derivation, SelectPlan):
+            parts = parts_of(derivation, classes)
+            how = (
+                f"derives touched values of {', '.join(parts.attributes)} again"
+                if isinstance(parts, ByKey)
+                else (f"is derived as a whole, because {parts.reason}")
+            )
+            yield f"  SELECT of {plan.classes[place].event_class.name}: {how}; runs on DuckDB in the task"
