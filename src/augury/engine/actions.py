@@ -7,7 +7,7 @@ the tick out again gives it the same key.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -32,11 +32,11 @@ def actions_of(ticked: Ticked) -> Iterator[tuple[Action, str]]:
 def _of_class(one: ClassActions, tick: int) -> Iterator[tuple[Action, str]]:
     event_class, fired = one.event_class, one.fired
     columns = [[argument.to_pylist() for argument in group.arguments] for group in fired.groups]
-    doubles = [*_doubles(event_class), False]  # of what has no key, its time or number comes last
+    ranked = key_ranks(event_class)
     rows = []
     for group, row in zip(fired.group.tolist(), fired.row.tolist(), strict=True):
         key = fired.groups[group].keys[row]
-        rank = " ".join(map(rank_of, key if isinstance(key, tuple) else (key,), doubles))
+        rank = ranked(key)
         rows.append((rank, fired.groups[group].statement, fired.groups[group].action, group, row))
     rows.sort(key=lambda found: found[:3])
     for rank, statement, place, group, row in rows:
@@ -55,6 +55,12 @@ def _of_class(one: ClassActions, tick: int) -> Iterator[tuple[Action, str]]:
             _own_key(event_class, key, tick, statement, place),
         )
         yield action, rank
+
+
+def key_ranks(event_class: EventClass) -> Callable[[Any], str]:
+    """What makes a text of a key, such that texts are in the order of keys."""
+    doubles = [*_doubles(event_class), False]  # of what has no key, its time or number comes last
+    return lambda key: " ".join(map(rank_of, key if isinstance(key, tuple) else (key,), doubles))
 
 
 def _doubles(event_class: EventClass) -> list[bool]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from augury.engine.actions import key_ranks
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, refused_for
 from augury.engine.reading import nothing
 from augury.engine.rows import whole
@@ -24,7 +25,7 @@ from augury.kernels.bitemporal import Constituents, keys_of
 from augury.kernels.composite.state import CompositeState
 from augury.kernels.composite.step import step_into
 from augury.kernels.match import MatchState, Shared
-from augury.kernels.order import in_order, least_first
+from augury.kernels.order import in_order
 
 
 class Histories:
@@ -139,9 +140,7 @@ def _said_in_order(found: Occurrences) -> Integers:
         some = found.at(last)
         columns = [whole(column) for column in some.values.columns]
         if found.event_class.key:
-            keys = keys_of(found.event_class, columns, last)
-            several = len(found.event_class.key) > 1
-            ranks = [[least_first(value) for value in (key if several else (key,))] for key in keys]
+            ranks = [*map(key_ranks(found.event_class), keys_of(found.event_class, columns, last))]
             order = sorted(range(len(last)), key=ranks.__getitem__)
         else:
             nowhere = np.zeros(len(last), np.int64)

@@ -172,10 +172,9 @@ def partition_keys(
     for name in partition_by:
         attributes = [(code, classes[code].attribute(name)) for code in history]
         there = [(code, attribute) for code, attribute in attributes if attribute is not None]
-        # As `initial_state` has it: the type of the first class that has the attribute, in the history or not.
-        first = next(a for one in classes if (a := one.attribute(name)) is not None)
         places = tuple((code, attribute.name) for code, attribute in there)
-        found.append(Key(name, first.type, places, is_variable=False, always=always))
+        # As `initial_state` has it: the type of the first class of the history that has the attribute.
+        found.append(Key(name, there[0][1].type, places, is_variable=False, always=always))
     return tuple(found)
 
 

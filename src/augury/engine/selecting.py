@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from augury.algebra.program import ClassPlan
 from augury.algebra.select import SelectPlan
+from augury.engine.actions import key_ranks
 from augury.engine.detecting import constituents, constituents_of
 from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
@@ -27,7 +28,6 @@ from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
 from augury.kernels.batch import AT_END, Integers
 from augury.kernels.bitemporal import LiveView, as_of_now, keys_of, live_slots
 from augury.kernels.bitemporal.cells import key_values
-from augury.kernels.order import least_first
 
 
 @dataclass(slots=True)
@@ -145,13 +145,8 @@ def event_numbers(plan: ClassPlan, view: LiveView, slots: Integers) -> Integers 
 
 
 def _by_key(event_class: EventClass, keys: list[Any]) -> Integers:
-    several = len(event_class.key) != 1
-
-    def rank(number: int) -> Any:
-        key = keys[number]
-        return [least_first(value) for value in key] if several else least_first(key)
-
-    return np.array(sorted(range(len(keys)), key=rank), np.int64)
+    ranks = [*map(key_ranks(event_class), keys)]
+    return np.array(sorted(range(len(keys)), key=ranks.__getitem__), np.int64)
 
 
 def _already(state: EngineState, place: int, rows: Rows, said: Integers, slots: Integers) -> np.ndarray:

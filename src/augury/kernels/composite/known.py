@@ -12,7 +12,7 @@ import pyarrow as pa
 from augury.event import EventClass
 from augury.kernels.columns import arrow_type
 from augury.kernels.composite.detector import Detector
-from augury.kernels.match.leaves import Tail
+from augury.kernels.match.leaves import Tail, partition_types
 from augury.kernels.match.streams import Numbers, no_numbers
 
 
@@ -28,8 +28,7 @@ class Known:
 
 def nothing_known(detector: Detector, classes: tuple[EventClass, ...]) -> tuple[list[Numbers], list[Numbers]]:
     """The partitions, and the values of the shared variables, before the first version."""
-    attributes = [[c.attribute(name) for c in classes] for name in detector.plan.partition_by]
-    kinds = [next(a.type for a in found if a is not None) for found in attributes]
+    kinds = partition_types(classes, detector.plan.over, detector.plan.partition_by)
     partitions = [no_numbers(arrow_type(kind)) for kind in kinds]
     partitions += [no_numbers(pa.int64()) for _ in kinds[1:]]
     return partitions, [no_numbers(arrow_type(v.type)) for v in detector.plan.keys]

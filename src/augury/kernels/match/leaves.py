@@ -95,6 +95,17 @@ def history_rows(batch: Batch, over: tuple[str, ...] | None) -> Integers:
     return np.flatnonzero(inside)
 
 
+def partition_types(
+    classes: Sequence[EventClass], over: Sequence[str] | None, partition_by: Sequence[str]
+) -> list[t.Type]:
+    """The types of what PARTITION BY names: those of the first class of the history that is in a partition."""
+    named = None if over is None else {key_of(name) for name in over}
+    inside = [c for c in classes if named is None or key_of(c.name) in named]
+    found = [[c.attribute(name) for name in partition_by] for c in inside]
+    first = next((attributes for attributes in found if None not in attributes), [])
+    return [attribute.type for attribute in first if attribute is not None]
+
+
 def code_of(classes: Sequence[EventClass], name: str) -> int:
     """The number of a class in a batch."""
     return next(i for i, c in enumerate(classes) if key_of(c.name) == key_of(name))

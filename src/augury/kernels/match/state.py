@@ -17,7 +17,7 @@ from augury.event import EventClass
 from augury.kernels.batch import Integers
 from augury.kernels.columns import arrow_type
 from augury.kernels.match.detector import Detector
-from augury.kernels.match.leaves import Tail
+from augury.kernels.match.leaves import Tail, partition_types
 from augury.kernels.match.said import no_values
 from augury.kernels.match.streams import Numbers, Streams, no_numbers
 
@@ -105,8 +105,7 @@ class MatchState:
 
 def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> MatchState:
     """Before the first event."""
-    attributes = [[c.attribute(name) for c in classes] for name in detector.plan.partition_by]
-    kinds = [next(a.type for a in found if a is not None) for found in attributes]
+    kinds = partition_types(classes, detector.plan.over, detector.plan.partition_by)
     partitions = [no_numbers(arrow_type(kind)) for kind in kinds]
     partitions += [no_numbers(pa.int64()) for _ in kinds[1:]]
     streams = Streams([no_numbers(arrow_type(v.type)) for v in detector.keyed])

@@ -92,6 +92,8 @@ def partitioned_rows(
     numbers = np.zeros((len(index), len(partition_by)), np.int64)
     for code in np.flatnonzero(has).tolist():
         of = unnumbered.of_class(code)
+        if not len(of):
+            continue  # of a class that is not in the history a column may have any type
         for i, name in enumerate(partition_by):
             attribute = batch.classes[code].attribute(name)
             assert attribute is not None
