@@ -116,6 +116,15 @@ TIMES_COMPARED = {
 }
 
 TIMES_COMPARED |= {
+    "spark/changing.py: go_on": "the earliest of what slots say is due",
+    "spark/keeping.py: Keeper._manifest": "the earliest of what slots say is due",
+    "spark/keeping.py: Keeper.next_due": "the earliest of what slots say is due, and of what waits",
+    "spark/keeping.py: Keeper.settle": "how far it has gone: the clock never goes back",
+    "spark/keeping.py: require_chronon": "whether the lake is of this program",
+    "spark/slots.py: Run._kept": "when the first of what waits was detected, for whoever wakes the slot",
+    "spark/watch.py: Watch._until": "how far the clock has gone, which never goes back",
+    "spark/watch.py: Watch.advance": "whether anything is due, so that an idle tick starts no job",
+    "spark/detect.py: _detect_stored": "what is detected at until or later is not read, as history.typed has it",
     "lake/shown.py: LakeHistory._is_retained": "SET HISTORY RETAIN, where the history is kept",
     "lake/writer.py: Writer._require_next": "commits are made in the order of ticks",
 }

@@ -178,7 +178,7 @@ def detect(program: Program, events: Any, *, as_known_at: Any = None) -> Any:
     """
     some = next(iter(events.values()), None) if isinstance(events, Mapping) else events
     if type(some).__module__.startswith("pyspark."):
-        from augury.spark.detect import detect as detect_on_spark
+        from augury.spark.choosing import detect as detect_on_spark
 
         return detect_on_spark(program, events, until_us=None if as_known_at is None else _microseconds(as_known_at))
     if as_known_at is not None:

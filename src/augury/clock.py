@@ -18,6 +18,14 @@ def duration_us(count: int, unit: str) -> int:
     return count * UNIT_US[unit]
 
 
+def parse_duration(text: str) -> int:
+    """The microseconds of a duration as it is written, `15m`; raises ValueError."""
+    found = re.fullmatch(r"\s*(\d+)\s*([dhms])\s*", text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"`{text}` is no duration: write 5d, 10h, 15m or 30s")
+    return duration_us(int(found[1]), found[2])
+
+
 def show_duration(microseconds: int) -> str:
     """The shortest spelling in whole units, e.g. `15m`; finer than a second as a fraction of seconds."""
     if microseconds == 0:

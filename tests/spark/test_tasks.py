@@ -33,11 +33,12 @@ from augury.spark.layout import (
     VERSION,
     occurrence_table,
     occurrences_of,
+    result_lanes,
     spark_type,
     value_name,
 )
 from augury.spark.plan import explain_plan, refused, stages_of
-from augury.spark.stage import NotOnSpark, Stage
+from augury.spark.stage import Group, NotOnSpark, Stage, groups_of, histories_of, plain
 from augury.spark.tasks import Accept, Detect, Pack, pack, packed_row, unpack
 from tests.spark.programs import CLASSES, PROGRAMS, events, program
 
@@ -47,76 +48,90 @@ SECOND = 1_000_000
 def schema_of(classes: Sequence[EventClass]) -> pa.Schema:
     kinds = [pa.int8(), *[pa.int64()] * 4, pa.list_(pa.int64()), pa.int64()]
     heads = [("what", pa.int8()), ("member", pa.int16()), *zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
-    values = [
-        (value_name(member, i), arrow_type(a.type))
-        for member, event_class in enumerate(classes)
-        for i, a in enumerate(event_class.attributes)
-    ]
-    return pa.schema([*heads, *values])
+    types = {name: arrow_type(classes[m].attributes[i].type) for (m, i), name in result_lanes(classes).items()}
+    return pa.schema([*heads, *types.items()])
 
 
-def of_member(stage: Stage, member: int, found: pa.Table) -> pa.Table:
-    names = {value_name(member, i): value_name(0, i) for i in range(len(stage.found[member].attributes))}
+def of_member(group: Group, member: int, found: pa.Table) -> pa.Table:
+    lanes = result_lanes(group.found)
     heads = ["what", *OCCURRENCE_COLUMNS]
-    table = found.filter(pc.equal(found["member"], member)).select([*heads, *names])
-    return table.rename_columns([*heads, *names.values()])
+    table = found.filter(pc.equal(found["member"], member))
+    values = {value_name(0, i): table[lanes[member, i]] for i in range(len(group.found[member].attributes))}
+    return pa.table({**{name: table[name] for name in heads}, **values})
 
 
-def as_rows(stage: Stage, code: int, found: pa.Table) -> pa.Table:
-    names = {value_name(0, i): value_name(c, i) for c, i in stage.columns if c == code}
-    table = found.filter(pc.equal(found["what"], OCCURRENCE)).select([*HISTORY_COLUMNS, *names])
-    table = table.rename_columns([*HISTORY_COLUMNS, *names.values()])
-    for name, key in zip(stage.key_names, stage.keys, strict=True):
-        at = [a.name for a in stage.classes[code].attributes].index(dict(key.places)[code])
-        table = table.append_column(name, table[value_name(code, at)].cast(arrow_type(key.type)))
-    return table.append_column("code", pa.array([code] * len(table), pa.int16()))
+def as_rows(group: Group, code: int, found: pa.Table) -> pa.Table:
+    table = found.filter(pc.equal(found["what"], OCCURRENCE))
+    columns = {name: table[name] for name in HISTORY_COLUMNS}
+    columns |= {name: table[value_name(0, i)] for (c, i), name in group.lanes.items() if c == code}
+    return pa.table(columns | {"code": pa.array([code] * len(table), pa.int16())})
 
 
-def history(stage: Stage, accepted: pa.Table, found: dict[str, pa.Table]) -> pa.Table:
-    own = [code for code in stage.sent if stage.classes[code] not in stage.reads_complex]
-    there = pc.and_(pc.is_in(accepted["code"], pa.array(own, pa.int16())), pc.equal(accepted["kind"], ASSERT))
-    names = ["code", "kind", "seq", "occ_time", "det_time", *(n for n, _ in stage.further())]
-    names += [value_name(code, i) for code, i in stage.columns if code in own]
-    table = accepted.filter(there).select(names)
-    others = [as_rows(stage, c, found[key_of(stage.classes[c].name)]) for c in stage.sent if c not in own]
-    table = pa.concat_tables([table, *others], promote_options="default")
+def history(group: Group, accepted: pa.Table, found: dict[str, pa.Table]) -> pa.Table:
+    """The rows of a group, with its keys as text."""
+    there = pc.and_(pc.is_in(accepted["code"], pa.array(group.own, pa.int16())), pc.equal(accepted["kind"], ASSERT))
+    versions = accepted.filter(there)
+    columns = {n: versions[n] for n in ("code", "kind", "seq", "occ_time", "det_time", *group.histories)}
+    for name in dict.fromkeys(group.lanes.values()):
+        places = [place for place, lane in group.lanes.items() if lane == name and place[0] in group.own]
+        if places:
+            columns[name] = pc.coalesce(*(versions[value_name(*place)] for place in places))
+    others = [as_rows(group, c, found[key_of(group.classes[c].name)]) for c in group.sent if c not in group.own]
+    table = pa.concat_tables([pa.table(columns), *others], promote_options="default")
     if others:
         at = table.column_names.index("rank")
         table = table.set_column(at, "rank", table["rank"].fill_null(0))
     return table
 
 
-def shares(stage: Stage, table: pa.Table, parts: int) -> list[pa.Table]:
-    keys = zip(*(table[name].to_pylist() for name in stage.key_names), strict=True) if stage.keys else [()] * len(table)
-    owners = pa.array([hash(tuple(map(str, key))) % parts for key in keys], pa.int64())
+def keys_of(group: Group, table: pa.Table) -> list[tuple[str, ...]]:
+    """The keys of rows; equal values of classes with different types are written alike."""
+    found = []
+    for row in table.to_pylist():
+        values = []
+        for key in group.keys:
+            name = dict(key.places)[row["code"]]
+            attributes = [attribute.name for attribute in group.classes[row["code"]].attributes]
+            value = row[name] if name not in attributes else row[group.lanes[row["code"], attributes.index(name)]]
+            values.append(str(value + 0.0) if isinstance(value, float) else str(value))
+        found.append(tuple(values))
+    return found
+
+
+def shares(group: Group, table: pa.Table, parts: int) -> list[pa.Table]:
+    owners = pa.array([hash(key) % parts for key in keys_of(group, table)], pa.int64())
     return [table.filter(pc.equal(owners, part)) for part in range(parts)]
+
+
+def accepted_by_hand(of: Program, rows: list[dict[str, Any]]) -> pa.Table:
+    packed = [packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))]
+    histories = histories_of(groups_of(stages_of(of)))
+    return pa.Table.from_batches(Accept(plain(of), histories, None)(iter(packed)))
 
 
 Shown = tuple[list[str], list[tuple[int, int]]]
 
 
 def by_hand(of: Program, rows: list[dict[str, Any]], parts: int) -> Shown:
-    """The lines of a program and what is counted of its classes, each keyed stage cut into parts by its keys."""
-    stages = stages_of(of)
-    packed = [packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))]
-    given = pa.Table.from_batches(Accept(of, stages, None)(iter(packed)))
+    """The lines of a program and what is counted of its classes, each keyed group cut into parts by its keys."""
+    given = accepted_by_hand(of, rows)
     accepted = given.filter(pc.equal(given["what"], VERSION))
     (end_us,) = given.filter(pc.equal(given["what"], ABSORBED))["det_time"]
     found: dict[str, pa.Table] = {}
-    for stage in stages:
-        task, table = Detect(stage, of.settings.chronon_us), history(stage, accepted, found)
-        if stage.timed:
+    for group in groups_of(stages_of(of)):
+        task, table = Detect(group, of.settings.chronon_us), history(group, accepted, found)
+        if group.timed:
             table = table.append_column(END, pa.repeat(end_us, len(table)))
         batches = [
             batch
-            for share in shares(stage, table, parts if stage.keys else 1)
+            for share in (shares(group, table, parts) if group.keys else [table])
             for batch in task(iter(share.to_batches()))
         ]
-        made = pa.Table.from_batches(batches, schema_of(stage.found))
-        found |= {key_of(c.name): of_member(stage, member, made) for member, c in enumerate(stage.found)}
-    plain = detect(of, tables_of(rows), match_kernel)
-    occurrences = [occurrences_of(found[key_of(o.event_class.name)], o.event_class) for o in plain.occurrences]
-    return shown(of, plain.versions, occurrences)
+        made = pa.Table.from_batches(batches, schema_of(group.found))
+        found |= {key_of(c.name): of_member(group, member, made) for member, c in enumerate(group.found)}
+    plain_ = detect(of, tables_of(rows), match_kernel)
+    occurrences = [occurrences_of(found[key_of(o.event_class.name)], o.event_class) for o in plain_.occurrences]
+    return shown(of, plain_.versions, occurrences)
 
 
 def shown(of: Program, versions: Batch, occurrences: Sequence[Occurrences]) -> Shown:
@@ -151,25 +166,32 @@ def test_errors_are_there_to_be_counted() -> None:
 def test_a_cut_that_tears_a_key_apart_is_noticed() -> None:
     """The law above can fail: with the rows of a key in two tasks it does."""
     of, rows = program("keyed"), events(1, 150)
-    stages = stages_of(of)
-    accepted = pa.Table.from_batches(Accept(of, stages, None)(accepted_batches(rows)))
+    accepted = accepted_by_hand(of, rows)
     accepted = accepted.filter(pc.equal(accepted["what"], VERSION))
-    table = history(stages[0], accepted, {})
-    whole = sum(batch.num_rows for batch in Detect(stages[0], SECOND)(iter(table.to_batches())))
+    group = groups_of(stages_of(of))[0]
+    table = history(group, accepted, {})
+    whole = sum(batch.num_rows for batch in Detect(group, SECOND)(iter(table.to_batches())))
     halves = [table.slice(0, len(table) // 2), table.slice(len(table) // 2)]
-    torn = sum(batch.num_rows for half in halves for batch in Detect(stages[0], SECOND)(iter(half.to_batches())))
+    torn = sum(batch.num_rows for half in halves for batch in Detect(group, SECOND)(iter(half.to_batches())))
     assert torn < whole
 
 
-def accepted_batches(rows: list[dict[str, Any]]) -> Any:
-    return iter([packed_row(0, 0, at, raw) for at, raw in enumerate(tables_of(rows))])
+def test_stages_of_one_key_share_a_task_and_the_columns_of_classes() -> None:
+    groups = groups_of(stages_of(program("keyed")))
+    names = [[c.name for c in group.found] for group in groups]
+    assert names == [["Complete", "Next", "Soon", "Gap"], ["Both"], ["Weighed"]]
+    lanes = groups[0].lanes
+    # The key is an INT of one class and a BIGINT of the other; Q and A are INTs, and Order has two of them.
+    assert lanes == {(0, 0): "int_0", (0, 1): "int_1", (1, 0): "bigint_0", (1, 1): "int_0"}
+    assert list(groups[0].histories.values()) == [tuple(range(6))], "Next and Gap count events of one history"
 
 
 def test_kinds_and_revisions_are_the_same_after_a_journey() -> None:
     found = next(o for o in detect(program("keyed"), tables_of(events(1, 150)), match_kernel).occurrences if len(o) > 3)
     corrected = replace(corrections(found, found.at(np.arange(2, len(found)))), errors=3)
     assert corrected.kind.tolist() == [WITHDRAW] * 2
-    again = occurrences_of(occurrence_table([corrected]), found.event_class)
+    lanes = {lane: value_name(0, i) for (_, i), lane in result_lanes([found.event_class]).items()}
+    again = occurrences_of(occurrence_table([corrected]).rename_columns(lanes), found.event_class)
     assert (str(again.kind.dtype), str(again.revision.dtype)) == ("uint8", "int64")
     assert (again.kind.tolist(), again.revision.tolist(), again.errors) == ([WITHDRAW] * 2, [1, 1], 3)
 
@@ -189,7 +211,7 @@ def test_rows_of_data_frames_are_numbered_in_the_order_of_their_partitions() -> 
     batches = [pa.RecordBatch.from_pylist([{"x": x, "det_time": 5}]) for x in (1, 2, None, 1)]
     (first, second), (third, fourth) = (list(Pack(0, "A", "A")(iter(some))) for some in (batches[:2], batches[2:]))
     third, fourth = (row.set_column(1, "part", pa.array([1], pa.int32())) for row in (third, fourth))
-    table = pa.Table.from_batches(Accept(of, (), None)(iter([fourth, second, third, first])))
+    table = pa.Table.from_batches(Accept(plain(of), {}, None)(iter([fourth, second, third, first])))
     assert table.filter(pc.equal(table["what"], VERSION))["v0_0"].to_pylist() == [1, 2]
     # The fourth is one that came before: absorbed, and not refused as a change.
     assert [(row["what"], row["place"], row["seq"]) for row in table.to_pylist()[2:]] == [(1, "A:3", 1), (2, None, 1)]
@@ -197,7 +219,10 @@ def test_rows_of_data_frames_are_numbered_in_the_order_of_their_partitions() -> 
 
 def test_the_plan_says_what_is_sent_where_and_why() -> None:
     assert explain_plan(program("over")) == (
-        "accept Order, Perform, Price, Shift, Badge, Noise: one partition, because versions are numbered in one order\n"
+        "accept Order, Perform, Price, Shift, Badge, Noise: in many tasks, numbered by ranges of det_time\n"
+        "  Order, Perform, Noise: row by row; those with an event_id brought together by it\n"
+        "  Price, Shift, Badge: brought together by key; where there is an event_id one partition for each class, "
+        "because an id may come with any key\n"
         "Near: keyed by I, one shuffle\n"
         "  reads Order, Perform, with positions; columns Order.I, Perform.I\n"
         "Pair: one partition, because no variable joins its events, and there is no PARTITION BY\n"

@@ -10,7 +10,7 @@ that rows of several slots have is settled between the two (`to_absorb`). It run
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +27,7 @@ from augury.history.buckets import buckets_of
 from augury.history.coming import received
 from augury.history.typed import Part
 from augury.kernels.batch import Integers
+from augury.kernels.columns.column import Mask
 
 Moment = tuple[int, int]
 """Where a row stands in the history: its det_time and the position at which it came."""
@@ -136,6 +137,20 @@ def taken(rows: ClassRows, at: Integers) -> ClassRows:
         None if rows.seq is None else rows.seq[at],
         None if rows.known is None else rows.known[at],
     )
+
+
+def parted(came: Arrivals, until_us: int) -> tuple[Arrivals, Arrivals]:
+    """What ticks up to a time read, and what waits: the chronon in which it came is not over by then."""
+
+    def some(which: Callable[[Integers], Mask]) -> Arrivals:
+        rows = {}
+        for code, one in came.rows.items():
+            at = np.flatnonzero(which(one.part.det_time))
+            if len(at):
+                rows[code] = one if len(at) == len(one) else taken(one, at)
+        return replace(came, rows=rows)
+
+    return some(lambda det_time: det_time < until_us), some(lambda det_time: det_time >= until_us)
 
 
 def shared_ids(came: Mapping[int, Arrivals], slots: Slots) -> list[list[Moment]]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from augury import types as t
 from augury.algebra.expression import Anything, Variable
 from augury.algebra.scalar import Field, Previous, leaves
-from augury.event import ClassKind, EventClass, key_of
+from augury.event import EventClass, key_of
 from augury.kernels.composite import Detector, NotYet, detector_of
 from augury.kernels.composite.scalars import variable_places
 from augury.kernels.composite.sharing import Run
 from augury.kernels.match.leaves import code_of, looks_back
-from augury.spark.stage import Key, Stage, columns_sent, history_codes, not_yet, partition_keys
+from augury.spark.stage import Key, Stage, columns_sent, history_codes, not_yet, partition_keys, torn
 
 
 def composite_stage(run: Run, number: int, classes: tuple[EventClass, ...]) -> Stage:
@@ -30,18 +29,16 @@ def composite_stage(run: Run, number: int, classes: tuple[EventClass, ...]) -> S
     sent = tuple(code for code in history_codes(plan.over, plan.partition_by, classes) if code in named)
     keys, reason = _keys(detector, sent, classes)
     columns = tuple(place for place in _columns(detector, classes) if place[0] in sent)
-    return Stage(number, plan, run.members, classes, sent, columns, keys, reason, timed=run.has_timers)
+    leaves_ = None if looks_back(leaf.mask for leaf in detector.leaves) else tuple(detector.leaves)
+    found = (number, plan, run.members, classes, sent, columns, keys, reason)
+    return Stage(*found, timed=run.has_timers, leaves=leaves_)
 
 
 def _keys(detector: Detector, sent: Sequence[int], classes: Sequence[EventClass]) -> tuple[tuple[Key, ...], str]:
     """The keys of an expression, or why it has none."""
     keys, reason = _cut_by(detector, sent, classes)
-    for code, name in (place for key in keys if isinstance(key.type, t.Double) for place in key.places):
-        attribute = classes[code].attribute(name)
-        if classes[code].kind is ClassKind.COMPLEX and attribute is not None and attribute.type != t.DOUBLE:
-            # Keys of complex events are made by Spark: a rounding of its own would tear equal values apart.
-            return (), f"`{classes[code].name}.{name}` is compared with DOUBLEs and is none"
-    return keys, reason
+    apart = torn(keys, classes)
+    return ((), apart) if apart else (keys, reason)
 
 
 def _cut_by(detector: Detector, sent: Sequence[int], classes: Sequence[EventClass]) -> tuple[tuple[Key, ...], str]:

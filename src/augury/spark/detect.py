@@ -1,14 +1,14 @@
 """A program over data frames of events: complex events as data frames, found by the kernels inside Spark's tasks.
 
 In: a checked program, and a data frame of events of all classes (a column `event` names the class) or one per class.
-Out: lazy data frames. Versions are accepted and numbered in one task and kept; then each stage of `plan` is one
-`mapInArrow` over the rows and columns that it names, brought together by key where it has one.
+Out: lazy data frames. `numbering` has versions accepted and numbered, or `stored` takes them as they are; then each
+group of stages is one `mapInArrow` over the rows and columns that it names, brought together by key where it has one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from types import TracebackType
 
@@ -17,44 +17,47 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from augury import types as t
 from augury.algebra.program import Program
+from augury.engine.ledger import ACTIONS
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT, NO_SEQ
+from augury.spark.feeding import brought_together, occurrences, rows_of_versions, with_complex_events
 from augury.spark.layout import (
     ABSORBED,
     DROPPED,
     END,
     ERRORS,
-    HISTORY_COLUMNS,
-    OCCURRENCE,
     OCCURRENCE_COLUMNS,
     REJECTED,
     REJECTED_COLUMNS,
     VERSION,
     accepted_schema,
     occurrence_schema,
+    result_lanes,
+    spark_schema,
     spark_type,
     value_name,
 )
+from augury.spark.numbering import Numbered, number
 from augury.spark.plan import stages_of
-from augury.spark.stage import Key, Stage, subscribed
-from augury.spark.tasks import Accept, Detect, Pack
-
-_PACKED = "source int, part int, at bigint, packed binary"
+from augury.spark.stage import Group, groups_of, histories_of, plain, subscribed
+from augury.spark.stored import has_occ_time, stored
+from augury.spark.tasks import Accept, Detect, Position
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What a program finds, as lazy data frames; `accepted` and `found` are as the tasks give them.
+    """What a program finds, as lazy data frames; `accepted`, `found` and `made` are as the tasks give them.
 
-    What is read more than once is kept from its first use on; `close`, or leaving a `with`, lets it go.
+    `found` has a data frame for each complex class, `made` one for each group of classes that share a task. What is
+    read more than once is kept from its first use on; `close`, or leaving a `with`, lets it go.
     """
 
     program: Program
     accepted: DataFrame
     found: Mapping[str, DataFrame]
     kept: tuple[DataFrame, ...] = ()
+    made: tuple[tuple[Group, DataFrame], ...] = field(default=(), repr=False)
 
     @property
     def versions(self) -> DataFrame:
@@ -79,11 +82,13 @@ class Detected:
         """The complex events of all classes: event, seq, occ_time, det_time, constituents, `values.Class.attribute`."""
         filled = [c for c in self._classes if c.attributes]
         frames = []
-        for event_class in self._classes:
-            structs = [_struct(c, 0) if c is event_class else f.lit(None).cast(_struct_type(c)) for c in filled]
-            named = [struct.alias(c.name) for struct, c in zip(structs, filled, strict=True)]
+        for group, made in self.made:
+            structs = {key_of(c.name): _member_struct(group, number) for number, c in enumerate(group.found)}
+            named = [structs.get(key_of(c.name), f.lit(None).cast(_struct_type(c))).alias(c.name) for c in filled]
             values = [f.struct(*named).alias("values")] if named else []
-            frames.append(_occurrences(self.found[key_of(event_class.name)]).select(*_heads(event_class), *values))
+            names = f.array([f.lit(c.name) for c in group.found])
+            event = f.element_at(names, f.col("member").cast("int") + 1)
+            frames.append(occurrences(made).select(event.alias("event"), *_heads(), *values))
         if not frames:
             return self.accepted.sparkSession.createDataFrame([], _NO_EVENTS)
         return reduce(DataFrame.unionAll, frames)
@@ -96,7 +101,13 @@ class Detected:
             raise KeyError(f"there is no complex class `{name}`; there are {there or 'none'}")
         event_class = plan.event_class
         values = [f.col(value_name(0, i)).alias(a.name) for i, a in enumerate(event_class.attributes)]
-        return _occurrences(self.found[key_of(name)]).select(*_heads(event_class), *values)
+        event = f.lit(event_class.name).alias("event")
+        return occurrences(self.found[key_of(name)]).select(event, *_heads(), *values)
+
+    @property
+    def actions(self) -> DataFrame:
+        """No actions: a program that takes some goes tick by tick, as `choosing` says."""
+        return self.accepted.sparkSession.createDataFrame([], spark_schema(ACTIONS))
 
     @property
     def errors(self) -> DataFrame:
@@ -130,7 +141,7 @@ class Detected:
 
     def close(self) -> None:
         """Let go what is kept; what is asked for later is made anew."""
-        for frame in (self.accepted, *self.kept):
+        for frame in self.kept:
             frame.unpersist()
 
     def __enter__(self) -> Detected:
@@ -146,110 +157,99 @@ def detect(
     *,
     until_us: int | None = None,
     partitions: int | None = None,
+    numbered: bool = False,
 ) -> Detected:
     """Detect over a data frame, or one per class; ties of det_time go by the order of rows as Spark reads them.
 
     Versions with det_time ≥ `until_us` are not read. Keyed classes run in as many `partitions`, by default as many as
-    Spark's settings say. Raises `NotOnSpark` for a program with a class that this engine does not run.
+    Spark's settings say. To give versions their numbers takes a look at the events right away; with `numbered` they
+    are a stored history, accepted before, with its `seq`, as `stored.stored` describes it, and nothing runs yet.
+    Raises `NotOnSpark` for a program with a class that this engine does not run, `NotStored` for a data frame that is
+    no stored history.
     """
-    if isinstance(events, Mapping):
-        frames = [frame.mapInArrow(Pack(i, name, name), _PACKED) for i, (name, frame) in enumerate(events.items())]
-    else:
-        frames = [events.mapInArrow(Pack(0, "events", None), _PACKED)]
-    if not frames:
+    if isinstance(events, Mapping) and not events:
         raise ValueError("a mapping of events has at least one class")
-    return detect_packed(program, reduce(DataFrame.unionAll, frames), until_us=until_us, partitions=partitions)
+    groups = groups_of(stages_of(program))
+    if numbered:
+        return _detect_stored(program, groups, events, until_us, partitions)
+    found = number(program, groups, events, until_us=until_us, partitions=partitions)
+    return _detected(program, groups, found, partitions)
 
 
 def detect_packed(
     program: Program, packed: DataFrame, *, until_us: int | None = None, partitions: int | None = None
 ) -> Detected:
-    """Detect over raw events as `tasks.pack` makes them."""
-    stages = stages_of(program)
-    # What accepts events, and nothing that pulls the whole front end into a worker or cannot be pickled.
-    plain = Program(program.settings, program.classes, program.strata, program.sources, groups={})
-    further = [column for stage in stages for column in stage.further()]
-    schema = accepted_schema(subscribed(program), further)
-    accepted = packed.repartition(1).mapInArrow(Accept(plain, stages, until_us), schema)
-    # Each class reads it, and it costs more than all of them.
+    """Detect over raw events as `tasks.pack` makes them: what the driver has read goes through one task."""
+    groups = groups_of(stages_of(program))
+    histories = histories_of(groups)
+    accept = Accept(plain(program), histories, until_us)
+    accepted = packed.repartition(1).mapInArrow(accept, accepted_schema(subscribed(program), histories))
+    # Each group reads it, and it costs more than all of them.
     accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
-    read = {key_of(c.name) for stage in stages for c in stage.reads_complex}
+    end = accepted.where(f.col("what") == ABSORBED).select(f.col("det_time").alias(END))
+    numbered = Numbered(accepted, lambda group: rows_of_versions(group, accepted), end, (accepted,))
+    return _detected(program, groups, numbered, partitions)
+
+
+def _detect_stored(
+    program: Program,
+    groups: tuple[Group, ...],
+    events: DataFrame | Mapping[str, DataFrame],
+    until_us: int | None,
+    partitions: int | None,
+) -> Detected:
+    histories, occ = histories_of(groups), has_occ_time(events)
+    every = tuple(range(len(subscribed(program))))
+    # Without withdrawals the number of a version is its place among those of all classes.
+    same = {name: codes == every and not occ for name, codes in histories.items()}
+    accepted = stored(program, events, same)
+    if until_us is not None:
+        accepted = accepted.where(f.col("det_time") < until_us)
+    kept: tuple[DataFrame, ...] = ()
+    if not all(same.values()):
+        accepted = accepted.repartition(1).mapInArrow(Position(histories), accepted.schema)
+        accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
+        kept = (accepted,)
+    last_us, chronon_us = f.max("det_time"), program.settings.chronon_us
+    after_us = last_us - f.pmod(last_us, f.lit(chronon_us)) + chronon_us
+    end = until_us if until_us is not None else accepted.agg(after_us.alias(END))
+    found = Numbered(accepted, lambda group: rows_of_versions(group, accepted, occ=occ), end, kept)
+    return _detected(program, groups, found, partitions)
+
+
+def _detected(program: Program, groups: tuple[Group, ...], numbered: Numbered, partitions: int | None) -> Detected:
+    """The groups one after the other, each over versions and what those before it found."""
+    read = {key_of(c.name) for group in groups for stage in group.stages for c in stage.reads_complex}
     found: dict[str, DataFrame] = {}
-    kept = []
-    for stage in stages:
-        rows = _brought_together(stage, _read_by(stage, accepted, found), partitions)
-        if stage.timed:
-            rows = rows.crossJoin(f.broadcast(_end(accepted)))
-        made = rows.mapInArrow(Detect(stage, program.settings.chronon_us), occurrence_schema(stage.found))
-        names = [key_of(c.name) for c in stage.found]
+    made_by, kept = [], [*numbered.kept]
+    for group in groups:
+        rows = with_complex_events(group, numbered.rows(group), found)
+        rows = brought_together(group, rows, partitions)
+        if group.timed:
+            rows = _with_end(rows, numbered.end)
+        made = rows.mapInArrow(Detect(group, program.settings.chronon_us), occurrence_schema(group.found))
+        names = [key_of(c.name) for c in group.found]
         if len(names) > 1 or read.intersection(names):
             made = made.persist(StorageLevel.MEMORY_AND_DISK)
             kept.append(made)
-        found |= {name: _of_member(made, stage, member) for member, name in enumerate(names)}
-    return Detected(program, accepted, found, tuple(kept))
+        found |= {name: _of_member(made, group, member) for member, name in enumerate(names)}
+        made_by.append((group, made))
+    return Detected(program, numbered.accepted, found, tuple(kept), tuple(made_by))
 
 
-# ---- one stage ---------------------------------------------------------------------------------------------------
+def _with_end(rows: DataFrame, end: DataFrame | int) -> DataFrame:
+    """The rows, each with how far the clock goes."""
+    if isinstance(end, int):
+        return rows.withColumn(END, f.lit(end).cast("bigint"))
+    return rows.crossJoin(f.broadcast(end))
 
 
-def _read_by(stage: Stage, accepted: DataFrame, found: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows and columns that a stage names, and no others: they are what is shuffled and sent to Python."""
-    own = [code for code in stage.sent if stage.classes[code] not in stage.reads_complex]
-    here = (f.col("what") == VERSION) & (f.col("kind") == ASSERT) & f.col("code").isin(own)
-    names = ["code", "kind", "seq", "occ_time", "det_time"]
-    names += [value_name(code, i) for code, i in stage.columns if code in own]
-    names += [stage.position_name] if stage.counted else []
-    rows = accepted.where(here).select(*names, *stage.key_names)
-    derived = [code for code in stage.sent if code not in own]
-    for code in derived:
-        occurrences = _occurrences(found[key_of(stage.classes[code].name)])
-        rows = rows.unionByName(_as_rows(stage, code, occurrences), allowMissingColumns=True)
-    # Of a version there is one to a seq, and it comes first by its class.
-    return rows.fillna(0, ["rank"]) if derived else rows
-
-
-def _end(accepted: DataFrame) -> DataFrame:
-    """One row: how far the clock goes."""
-    return accepted.where(f.col("what") == ABSORBED).select(f.col("det_time").alias(END))
-
-
-def _of_member(made: DataFrame, stage: Stage, member: int) -> DataFrame:
-    """What a stage found of one of its classes, whose attributes are then those of class 0."""
-    attributes = range(len(stage.found[member].attributes))
-    values = [f.col(value_name(member, i)).alias(value_name(0, i)) for i in attributes]
-    own = made if len(stage.found) == 1 else made.where(f.col("member") == member)
+def _of_member(made: DataFrame, group: Group, member: int) -> DataFrame:
+    """What a group found of one of its classes, whose attributes are then those of class 0."""
+    lanes, attributes = result_lanes(group.found), range(len(group.found[member].attributes))
+    values = [f.col(lanes[member, i]).alias(value_name(0, i)) for i in attributes]
+    own = made if len(group.found) == 1 else made.where(f.col("member") == member)
     return own.select("what", *OCCURRENCE_COLUMNS, *values)
-
-
-def _occurrences(found: DataFrame) -> DataFrame:
-    """What a task found, without what it counted."""
-    return found.where(f.col("what") == OCCURRENCE)
-
-
-def _as_rows(stage: Stage, code: int, occurrences: DataFrame) -> DataFrame:
-    """Complex events as rows of the history of a later class."""
-    values = [f.col(value_name(0, i)).alias(value_name(c, i)) for c, i in stage.columns if c == code]
-    keys = [_key(stage, code, key).alias(name) for name, key in zip(stage.key_names, stage.keys, strict=True)]
-    return occurrences.select(f.lit(code).cast("smallint").alias("code"), *HISTORY_COLUMNS, *values, *keys)
-
-
-def _key(stage: Stage, code: int, key: Key) -> Column:
-    """The key of complex events; equal ones are stored as the accepting task stores those of versions."""
-    name = dict(key.places)[code]
-    if name in ("occ_time", "det_time"):
-        return f.timestamp_micros(name)
-    at = next(i for i, attribute in enumerate(stage.classes[code].attributes) if attribute.name == name)
-    value = f.col(value_name(0, at)).cast(spark_type(key.type))
-    return value + f.lit(0.0) if isinstance(key.type, t.Double) else value
-
-
-def _brought_together(stage: Stage, rows: DataFrame, partitions: int | None) -> DataFrame:
-    if not stage.keys:
-        # Versions alone are in one partition already; complex events come from as many as found them.
-        return rows.repartition(1) if stage.reads_complex else rows.coalesce(1)
-    keys = [f.col(name) for name in stage.key_names]
-    spread = rows.repartition(*keys) if partitions is None else rows.repartition(partitions, *keys)
-    return spread.drop(*stage.key_names)
 
 
 # ---- columns of the result ---------------------------------------------------------------------------------------
@@ -257,11 +257,17 @@ def _brought_together(stage: Stage, rows: DataFrame, partitions: int | None) -> 
 _NO_EVENTS = "event string, seq bigint, occ_time timestamp, det_time timestamp, constituents array<bigint>"
 
 
-def _heads(event_class: EventClass) -> list[Column]:
+def _heads() -> list[Column]:
     times = [f.timestamp_micros(name).alias(name) for name in ("occ_time", "det_time")]
     # What a timer completed has none of its own.
     seq = f.when(f.col("seq") > NO_SEQ, f.col("seq")).alias("seq")
-    return [f.lit(event_class.name).alias("event"), seq, *times, f.col("constituents")]
+    return [seq, *times, f.col("constituents")]
+
+
+def _member_struct(group: Group, member: int) -> Column:
+    lanes, attributes = result_lanes(group.found), enumerate(group.found[member].attributes)
+    struct = f.struct(*(f.col(lanes[member, i]).alias(attribute.name) for i, attribute in attributes))
+    return struct if len(group.found) == 1 else f.when(f.col("member") == member, struct)
 
 
 def _struct(event_class: EventClass, code: int) -> Column:

@@ -53,6 +53,7 @@ class Keeper:
     name: str
     last_tick: int | None
     last: tuple[SlotDone, ...] = field(default=(), repr=False)
+    state_bytes: dict[int, int] = field(default_factory=dict, repr=False)
 
     @property
     def manifest(self) -> Manifest | None:
@@ -67,8 +68,9 @@ class Keeper:
 
     @property
     def next_due(self) -> int:
-        """The next tick at which something is due though nothing comes."""
-        return int(self.noted.get("next_due", NEVER))
+        """The next tick at which something is due though nothing comes, or at which rows that wait are read."""
+        due, first_us = int(self.noted.get("next_due", NEVER)), self.noted.get("waiting_from")
+        return due if first_us is None else min(due, tick_reading(first_us, self.program.settings.chronon_us))
 
     def keep(
         self,
@@ -99,6 +101,7 @@ class Keeper:
     ) -> Manifest | None:
         """Commit what the engines of all slots did in a step."""
         self.last = tuple(done)
+        self.state_bytes |= {one.slot: one.state_bytes for one in done if one.state is not None}
         until_us = step.until_us
         refused = self._refused(step, found, until_us)
         self.last_tick = until_us if self.last_tick is None else max(self.last_tick, until_us)
@@ -160,6 +163,7 @@ class Keeper:
             "next_due": min((one.next_due for one in done), default=NEVER),
             "last_us": last_us,
             "waiting": {str(slot): path for slot, path in waiting.items()},
+            "waiting_from": min((one.waiting_from_us for one in done if one.waiting_from_us is not None), default=None),
             "waiting_for": sorted({source for one in done for source in one.waiting_for}),
             "generation": step.generation,
             **declared(self.program),

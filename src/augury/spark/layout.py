@@ -7,7 +7,9 @@ here starts Spark.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +19,7 @@ from pyspark.sql import types as s
 
 from augury import types as t
 from augury.event import ClassKind, EventClass
-from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.batch import ASSERT, Batch, Integers, Occurrences
 from augury.kernels.columns import arrow_type
 from augury.kernels.order import in_order, places
 
@@ -43,7 +45,7 @@ _VERSION_FIELDS: Final = (
     ("det_time", s.LongType()),
 )
 END: Final = "end_us"
-"""The column that says how far the clock goes, in rows for a stage with timers."""
+"""The column that says how far the clock goes, in rows for a group with timers."""
 
 REJECTED_COLUMNS: Final = ("place", "event", "reason", "raw")
 HISTORY_COLUMNS: Final = ("kind", "seq", "rank", "occ_time", "det_time", "constituents")
@@ -52,10 +54,33 @@ contract; what stands at one place and comes from several tasks is put in order 
 
 OCCURRENCE_COLUMNS: Final = (*HISTORY_COLUMNS, "revision")
 
+Place = tuple[int, int]
+"""An attribute: the number of its class, and its own."""
+
+Names = Mapping[Place, str]
+"""The column that has an attribute; classes of which no row has both may share one."""
+
 
 def value_name(code: int, attribute: int) -> str:
-    """The column of an attribute of a class."""
+    """The column of an attribute of a class, where each has its own."""
     return f"v{code}_{attribute}"
+
+
+def lanes_of(attributes: Iterable[tuple[Place, t.Type]]) -> Names:
+    """Columns for attributes, shared by those of one type that are of different classes: few columns travel fast."""
+    found: dict[Place, str] = {}
+    taken: Counter[tuple[int, str]] = Counter()
+    for place, of in attributes:
+        kind = re.sub(r"\W+", "_", spark_type(of).simpleString()).strip("_")
+        found[place] = f"{kind}_{taken[place[0], kind]}"
+        taken[place[0], kind] += 1
+    return found
+
+
+def result_lanes(classes: Sequence[EventClass]) -> Names:
+    """The columns of what a task finds of these classes."""
+    attributes = [((member, i), a.type) for member, c in enumerate(classes) for i, a in enumerate(c.attributes)]
+    return lanes_of(attributes)
 
 
 def spark_type(of: t.Type) -> s.DataType:
@@ -83,8 +108,8 @@ def spark_type(of: t.Type) -> s.DataType:
             return s.NullType()
 
 
-def accepted_schema(classes: Sequence[EventClass], further: Sequence[tuple[str, s.DataType]]) -> s.StructType:
-    """What the accepting task gives: versions with their attributes and further columns, and what is no version."""
+def accepted_schema(classes: Sequence[EventClass], positions: Iterable[str]) -> s.StructType:
+    """What accepting tasks give: versions with their attributes and positions, and what is no version."""
     fields = [s.StructField(name, kind) for name, kind in _VERSION_FIELDS]
     fields += [s.StructField(name, s.StringType()) for name in REJECTED_COLUMNS]
     fields += [
@@ -92,20 +117,24 @@ def accepted_schema(classes: Sequence[EventClass], further: Sequence[tuple[str, 
         for code, event_class in enumerate(classes)
         for i, attribute in enumerate(event_class.attributes)
     ]
-    return s.StructType([*fields, *(s.StructField(name, kind) for name, kind in further)])
+    return s.StructType([*fields, *(s.StructField(name, s.LongType()) for name in positions)])
+
+
+def rows_schema(classes: Sequence[EventClass], lanes: Names, positions: Iterable[str], *, occ: bool) -> s.StructType:
+    """What a group reads of versions; without `occ` the occ_time of each is its det_time."""
+    fields = [s.StructField("code", s.ShortType()), s.StructField("seq", s.LongType())]
+    fields += [s.StructField(name, s.LongType()) for name in ("det_time", *(["occ_time"] if occ else []), *positions)]
+    kinds = {name: classes[code].attributes[i].type for (code, i), name in lanes.items()}
+    return s.StructType([*fields, *(s.StructField(name, spark_type(of)) for name, of in kinds.items())])
 
 
 def occurrence_schema(classes: Sequence[EventClass]) -> s.StructType:
-    """What the task of a stage gives: occurrences of its classes, `member` says of which, and what it counts."""
+    """What the task of a group gives: occurrences of its classes, `member` says of which, and what it counts."""
     kinds = [s.ByteType(), *[s.LongType()] * 4, s.ArrayType(s.LongType()), s.LongType()]
     fields = [s.StructField("what", s.ByteType()), s.StructField("member", s.ShortType())]
     fields += [s.StructField(name, kind) for name, kind in zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
-    fields += [
-        s.StructField(value_name(member, i), spark_type(attribute.type))
-        for member, event_class in enumerate(classes)
-        for i, attribute in enumerate(event_class.attributes)
-    ]
-    return s.StructType(fields)
+    of_lane = {name: classes[member].attributes[i].type for (member, i), name in result_lanes(classes).items()}
+    return s.StructType([*fields, *(s.StructField(name, spark_type(of)) for name, of in of_lane.items())])
 
 
 # ---- to the table ------------------------------------------------------------------------------------------------
@@ -125,13 +154,15 @@ def version_columns(batch: Batch) -> dict[str, pa.Array]:
     for code, (event_class, table) in enumerate(zip(batch.classes, batch.tables, strict=True)):
         rows = pa.array(batch.row, mask=batch.code != code)
         for i in range(len(event_class.attributes)):
-            columns[value_name(code, i)] = _one_array(table.column(i).take(rows))
+            columns[value_name(code, i)] = one_array(table.column(i).take(rows))
     return columns
 
 
 def occurrence_table(members: Sequence[Occurrences]) -> pa.Table:
-    """The occurrences of the classes of a stage as a table, and what is counted of each where it is not 0."""
-    tables = [_member_table(number, found, members) for number, found in enumerate(members)]
+    """The occurrences of the classes of a group as a table, and what is counted of each where it is not 0."""
+    lanes = result_lanes([found.event_class for found in members])
+    types = {name: arrow_type(members[m].event_class.attributes[i].type) for (m, i), name in lanes.items()}
+    tables = [_member_table(number, found, lanes, types) for number, found in enumerate(members)]
     counts = [
         {"what": what, "member": number, "seq": count}
         for number, found in enumerate(members)
@@ -143,30 +174,33 @@ def occurrence_table(members: Sequence[Occurrences]) -> pa.Table:
     return pa.concat_tables([*tables, pa.table(counted, schema=schema)])
 
 
-def _member_table(number: int, found: Occurrences, members: Sequence[Occurrences]) -> pa.Table:
+def _member_table(number: int, found: Occurrences, lanes: Names, types: Mapping[str, pa.DataType]) -> pa.Table:
     """The occurrences of one class, with the columns of all."""
-    constituents = _one_array(found.constituents).cast(pa.list_(pa.int64()))
+    constituents = one_array(found.constituents).cast(pa.list_(pa.int64()))
     rank = pa.array(np.arange(len(found)))
     kind, revision = pa.array(found.kind.astype(np.int8)), pa.array(found.revision)
     times = (pa.array(found.occ_time), pa.array(found.det_time))
     columns = {"what": pa.array(np.full(len(found), OCCURRENCE, np.int8))}
     columns |= {"member": pa.array(np.full(len(found), number, np.int16))}
     columns |= zip(OCCURRENCE_COLUMNS, (kind, pa.array(found.seq), rank, *times, constituents, revision), strict=True)
-    for member, other in enumerate(members):
-        for i, attribute in enumerate(other.event_class.attributes):
-            kind_of = arrow_type(attribute.type)
-            values = _one_array(found.values.column(i)).cast(kind_of) if member == number else None
-            columns[value_name(member, i)] = pa.nulls(len(found), kind_of) if values is None else values
+    own = {lanes[number, i]: found.values.column(i) for i in range(len(found.event_class.attributes))}
+    for name, of in types.items():
+        columns[name] = one_array(own[name]).cast(of) if name in own else pa.nulls(len(found), of)
     return pa.table(columns)
 
 
 # ---- from the table ----------------------------------------------------------------------------------------------
 
 
-def batch_of(table: pa.Table, classes: Sequence[EventClass]) -> Batch:
-    """Versions, and complex events where they stand among them; attributes that were sent only."""
+def batch_of(table: pa.Table, classes: Sequence[EventClass], names: Names | None = None) -> Batch:
+    """Versions, and complex events where they stand among them; attributes that were sent only.
+
+    `names` are the columns of attributes, where classes share some. What has no `kind` is not withdrawn, what has no
+    `occ_time` happened when it was detected.
+    """
+    names = own_columns(classes) if names is None else names
     code = integers(table, "code")
-    order = _order(table, code, classes)
+    order = _order(table, code, classes, names)
     code = code[order]
     row = np.zeros(len(order), np.int64)
     tables: list[pa.Table] = []
@@ -175,23 +209,30 @@ def batch_of(table: pa.Table, classes: Sequence[EventClass]) -> Batch:
         of = np.flatnonzero(code == number)
         row[of] = np.arange(len(of))
         rows = pa.array(order[of])
-        tables.append(_class_table(table, event_class, number, rows))
+        tables.append(_class_table(table, event_class, number, rows, names))
         derived = "constituents" in table.column_names and event_class.kind is ClassKind.COMPLEX
-        constituents.append(_one_array(table.column("constituents").take(rows)) if derived else None)
+        constituents.append(one_array(table.column("constituents").take(rows)) if derived else None)
+    det_time = integers(table, "det_time")[order]
+    kind = integers(table, "kind")[order] if "kind" in table.column_names else np.full(len(order), ASSERT)
     return Batch(
         tuple(classes),
         code.astype(np.int16),
         row,
         integers(table, "seq")[order],
-        integers(table, "occ_time")[order],
-        integers(table, "det_time")[order],
-        integers(table, "kind")[order].astype(np.uint8),
+        integers(table, "occ_time")[order] if "occ_time" in table.column_names else det_time,
+        det_time,
+        kind.astype(np.uint8),
         tuple(tables),
         tuple(constituents),
     )
 
 
-def _order(table: pa.Table, code: Integers, classes: Sequence[EventClass]) -> Integers:
+def own_columns(classes: Sequence[EventClass]) -> Names:
+    """The columns of attributes where each has its own."""
+    return {(code, i): value_name(code, i) for code, c in enumerate(classes) for i in range(len(c.attributes))}
+
+
+def _order(table: pa.Table, code: Integers, classes: Sequence[EventClass], names: Names) -> Integers:
     """The order of the history: by place, class and rank."""
     seq = integers(table, "seq")
     if "rank" not in table.column_names:
@@ -208,18 +249,18 @@ def _order(table: pa.Table, code: Integers, classes: Sequence[EventClass]) -> In
         if event_class.kind is ClassKind.COMPLEX and len(at):
             rows = order[at]
             lists = table.column("constituents").take(pa.array(rows)).to_pylist()
-            names = [value_name(number, i) for i in range(len(event_class.attributes))]
-            values = [table.column(name).take(pa.array(rows)) for name in names]
+            own = [names[number, i] for i in range(len(event_class.attributes))]
+            values = [table.column(name).take(pa.array(rows)) for name in own]
             occ_time = integers(table, "occ_time")[rows]
             order[at] = rows[in_order(event_class, place[rows], lists, values, occ_time)]
     return order
 
 
-def _class_table(table: pa.Table, event_class: EventClass, code: int, rows: pa.Array) -> pa.Table:
+def _class_table(table: pa.Table, event_class: EventClass, code: int, rows: pa.Array, names: Names) -> pa.Table:
     columns = {}
     for i, attribute in enumerate(event_class.attributes):
-        name, kind = value_name(code, i), arrow_type(attribute.type)
-        if name in table.column_names:
+        name, kind = names.get((code, i)), arrow_type(attribute.type)
+        if name is not None and name in table.column_names:
             columns[attribute.name] = table.column(name).take(rows).cast(kind)
         elif not len(rows):  # a class that is not sent; of one that is, an attribute that nobody names is left out
             columns[attribute.name] = pa.array([], kind)
@@ -231,7 +272,7 @@ def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
     what = integers(table, "what")
     errors, dropped = (int(table.column("seq").to_numpy()[what == counted].sum()) for counted in (ERRORS, DROPPED))
     table = table.filter(pa.array(what == OCCURRENCE))
-    order = _order(table, np.zeros(len(table), np.int64), [event_class])
+    order = _order(table, np.zeros(len(table), np.int64), [event_class], own_columns([event_class]))
     rows = pa.array(order)
     values = {
         attribute.name: table.column(value_name(0, i)).take(rows).cast(arrow_type(attribute.type))
@@ -245,7 +286,7 @@ def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
         integers(table, "kind")[order].astype(np.uint8),
         integers(table, "revision")[order],
         pa.table(values),
-        _one_array(table.column("constituents").take(rows)).cast(pa.list_(pa.int64())),
+        one_array(table.column("constituents").take(rows)).cast(pa.list_(pa.int64())),
         errors,
         dropped,
     )
@@ -257,7 +298,26 @@ def integers(table: pa.Table, name: str) -> Integers:
     return values.astype(np.int64, copy=False)
 
 
-def _one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
     if not isinstance(values, pa.ChunkedArray):
         return values
     return values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays([pa.array([], values.type), *values.chunks])
+
+
+def spark_schema(schema: pa.Schema) -> s.StructType:
+    """A table of ticks as Spark has it."""
+    return s.StructType([s.StructField(one.name, plain_type(one.type)) for one in schema])
+
+
+def plain_type(kind: pa.DataType) -> s.DataType:
+    """How Spark stores a column that is no attribute."""
+    if pa.types.is_timestamp(kind):
+        return s.TimestampType()
+    if pa.types.is_list(kind):
+        return s.ArrayType(plain_type(kind.value_type))
+    if pa.types.is_int64(kind):
+        return s.LongType()
+    if pa.types.is_int32(kind):
+        return s.IntegerType()
+    return s.DoubleType() if pa.types.is_floating(kind) else s.StringType()

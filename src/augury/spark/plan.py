@@ -28,10 +28,12 @@ from augury.spark.stage import (
     NotOnSpark,
     Stage,
     columns_sent,
+    groups_of,
     history_codes,
     not_yet,
     partition_keys,
     subscribed,
+    torn,
 )
 
 
@@ -73,19 +75,34 @@ def _classes(program: Program, plan: ClassPlan) -> tuple[EventClass, ...]:
 
 def explain_plan(program: Program) -> str:
     """The plan as text: per stage its classes, keys and shuffles, or why it runs in one partition."""
-    classes = subscribed(program)
-    lines = [f"accept {', '.join(c.name for c in classes)}: one partition, because versions are numbered in one order"]
+    lines = _accepting(subscribed(program))
+    shared = {stage.number: group.stages[0] for group in groups_of(stages_of(program)) for stage in group.stages[1:]}
     for stage in stages_of(program):
         sent = ", ".join(stage.classes[code].name for code in stage.sent) or "nothing"
         columns = ", ".join(f"{stage.classes[c].name}.{stage.classes[c].attributes[i].name}" for c, i in stage.columns)
         name = ", ".join(c.name for c in stage.found)
         if stage.keys:
-            lines.append(f"{name}: keyed by {', '.join(key.name for key in stage.keys)}, one shuffle")
+            first = shared.get(stage.number)
+            shuffle = "one shuffle" if first is None else f"the shuffle of {', '.join(c.name for c in first.found)}"
+            lines.append(f"{name}: keyed by {', '.join(key.name for key in stage.keys)}, {shuffle}")
         else:
             lines.append(f"{name}: one partition, because {stage.reason}")
         besides = ", with positions" if stage.counted else ", with the clock" if stage.timed else ""
         lines.append(f"  reads {sent}{besides}; columns {columns or 'none'}")
     return "\n".join(lines)
+
+
+def _accepting(classes: Sequence[EventClass]) -> list[str]:
+    """How versions are told from what is none, and numbered, where events come as data frames."""
+    lines = [f"accept {', '.join(c.name for c in classes)}: in many tasks, numbered by ranges of det_time"]
+    if alone := [c.name for c in classes if not c.key]:
+        lines.append(f"  {', '.join(alone)}: row by row; those with an event_id brought together by it")
+    if keyed := [c.name for c in classes if c.key]:
+        lines.append(
+            f"  {', '.join(keyed)}: brought together by key; where there is an event_id one partition for each class, "
+            "because an id may come with any key"
+        )
+    return lines
 
 
 # ---- one stage ---------------------------------------------------------------------------------------------------
@@ -99,8 +116,17 @@ def _match_stage(plan: ClassPlan, match: MatchPlan, number: int, classes: tuple[
     keys, reason = _keys(detector, classes)
     sent = _sent(detector, classes, whole=any(c.kind is ClassKind.COMPLEX for c in classes))
     columns = tuple(place for place in _columns(match, classes) if place[0] in sent)
-    counted = _counts(detector) and (bool(keys) or len(sent) < len(_history(match, classes)))
-    return Stage(number, match, (plan,), classes, sent, columns, keys, reason, counted)
+    counted = _counts(detector) and not match.partition_by and (bool(keys) or len(sent) < len(_history(match, classes)))
+    return Stage(
+        number, match, (plan,), classes, sent, columns, keys, reason, counted, leaves=_leaves(detector, counted)
+    )
+
+
+def _leaves(detector: Detector, counted: bool) -> tuple[Primitive, ...] | None:
+    """The leaves that tell which rows matter; None where all do: to be heard, counted, or looked back at."""
+    leaves_ = detector.alphabet.leaves
+    heard = _hears_all(detector) or detector.tables is None or (_counts(detector) and not counted)
+    return None if heard or looks_back(leaf.mask for leaf in leaves_) else tuple(leaves_)
 
 
 def _history(match: MatchPlan, classes: Sequence[EventClass]) -> tuple[int, ...]:
@@ -110,6 +136,8 @@ def _history(match: MatchPlan, classes: Sequence[EventClass]) -> tuple[int, ...]
 def _sent(detector: Detector, classes: Sequence[EventClass], *, whole: bool) -> tuple[int, ...]:
     """The classes whose rows the task needs: all of the history where it listens, or where nobody counts for it."""
     history = _history(detector.plan, classes)
+    # In a partition positions would be counted by key: its rows are together anyway.
+    whole = whole or bool(detector.plan.partition_by)
     if _hears_all(detector) or (whole and _counts(detector)):
         return history
     named = {code_of(classes, leaf.event_class) for leaf in detector.alphabet.leaves}
@@ -131,6 +159,12 @@ def _counts(detector: Detector) -> bool:
 
 def _keys(detector: Detector, classes: Sequence[EventClass]) -> tuple[tuple[Key, ...], str]:
     """The keys of an expression, or why it has none."""
+    keys, reason = _cut_by(detector, classes)
+    apart = torn(keys, classes)
+    return ((), apart) if apart else (keys, reason)
+
+
+def _cut_by(detector: Detector, classes: Sequence[EventClass]) -> tuple[tuple[Key, ...], str]:
     derived = [c.name for c in classes if c.kind is ClassKind.COMPLEX]
     if derived:
         return (), f"it reads complex events ({_names(derived)}), whose places in the history are not numbered yet"

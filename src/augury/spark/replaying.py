@@ -6,6 +6,7 @@ files that the query reads hold rows that are typed already, as `spark.arriving`
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import tempfile
@@ -118,6 +119,8 @@ def write_pieces(
     for count, pieces in enumerate(_batches(slots, events, until_us, cuts), 1):
         path = folder / f"{count:08d}.parquet"
         pq.write_table(pa.Table.from_batches(list(pieces), PIECES), path.with_suffix(".tmp"))
+        # Spark takes files by the time they were changed, and several are written in one millisecond.
+        os.utime(path.with_suffix(".tmp"), (count, count))
         path.with_suffix(".tmp").rename(path)
     return count
 

@@ -19,7 +19,7 @@ from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects, runnable
 from augury.engine.ledger import Ledger, ledger_of
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
-from augury.engine.sharded import Slots, absorbing, accepted, provisionally, taken
+from augury.engine.sharded import Slots, absorbing, accepted, parted, provisionally
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, next_tick, ticks
@@ -90,6 +90,8 @@ class SlotDone:
     last_seq: int
     live: int
     next_due: int
+    state_bytes: int = 0
+    waiting_from_us: int | None = None
 
 
 # ---- a slot with its engine --------------------------------------------------------------------------------------
@@ -186,7 +188,7 @@ def _came(step: Step, kit: Kit, slot: int, held: _Held) -> tuple[Arrivals, Arriv
     codes = step.slots.codes[step.slots.shard_of(slot)]
     pieces = [*held.pieces, *_waiting(step, slot)]
     came = absorbing(_known(step, kit, arrivals_of(kit.program, pieces, codes, step.sources)), step.absorbed)
-    return _before(came, step.until_us), _from(came, step.until_us)
+    return parted(came, step.until_us)
 
 
 def _known(step: Step, kit: Kit, came: Arrivals) -> Arrivals:
@@ -210,24 +212,6 @@ def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[tuple[int, str, int, i
             ids = zip(rows.part.event_id.to_pylist(), moments, strict=True)
             found += [(codes[own], event_id, *moment) for event_id, moment in ids if event_id is not None]
     return found
-
-
-def _before(came: Arrivals, until_us: int) -> Arrivals:
-    return _some(came, lambda rows: np.flatnonzero(rows.part.det_time < until_us))
-
-
-def _from(came: Arrivals, until_us: int) -> Arrivals:
-    return _some(came, lambda rows: np.flatnonzero(rows.part.det_time >= until_us))
-
-
-def _some(came: Arrivals, which: object) -> Arrivals:
-    assert callable(which)
-    rows: dict[int, ClassRows] = {}
-    for code, one in came.rows.items():
-        at: Integers = which(one)
-        if len(at):
-            rows[code] = one if len(at) == len(one) else taken(one, at)
-    return replace(came, rows=rows)
 
 
 # ---- tasks -------------------------------------------------------------------------------------------------------
@@ -310,9 +294,10 @@ class Run:
         files = LakeFiles(self.step.root)
         tag = f"{self.commit:012d}-{slot:05d}"
         entries = list(written(files, tag, kit, ledger))
-        path = None
+        path, content = None, b""
         if done:
-            path = files.write_bytes("state", tag, saved_state(kit.plan, state))
+            content = saved_state(kit.plan, state)
+            path = files.write_bytes("state", tag, content)
         waiting = None
         if len(waits):
             codes = self.step.slots.codes[self.step.slots.shard_of(slot)]
@@ -324,9 +309,10 @@ class Run:
         run = in_run(hashed(v.event_class, v.event_id.drop_null().to_pylist()) for v in ids if v.event_id is not None)
         kept = files.write_bytes("ids", tag, run) if run else None
         sources = frozenset(self.step.sources.order[int(at)] for at in _sources_in(waits))
-        return SlotDone(
-            slot, tuple(entries), path, waiting, sources, kept, counts, state.seq, live, next_tick(kit.plan, state)
-        )
+        due = next_tick(kit.plan, state)
+        first = min((int(rows.part.det_time[0]) for rows in waits.rows.values()), default=None)
+        told = (counts, state.seq, live, due, len(content), first)
+        return SlotDone(slot, tuple(entries), path, waiting, sources, kept, *told)
 
 
 def written(files: LakeFiles, tag: str, kit: Kit, ledger: Ledger) -> Iterator[FileEntry]:

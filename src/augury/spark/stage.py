@@ -1,24 +1,23 @@
 """What runs on Spark: a stage per expression, with the rows and columns it reads, its key, and the classes it feeds.
 
-Plain data that goes to the workers; `plan` makes it. It reads no event and starts no Spark.
+Plain data that goes to the workers; `plan` makes it. Stages that are cut by the same keys are a group: they share a
+shuffle and a task. It reads no event and starts no Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import types as s
-
 from augury.algebra.composite import CompositePlan
-from augury.algebra.expression import MatchPlan
+from augury.algebra.expression import MatchPlan, Primitive
 from augury.algebra.program import ClassPlan, Program
 from augury.diagnostics import Diagnostic, Mark
 from augury.event import ClassKind, EventClass, key_of
 from augury.kernels.match.leaves import code_of
-from augury.spark.layout import spark_type
-from augury.types import Type
+from augury.spark.layout import Names, lanes_of
+from augury.types import Decimal, Double, Type
 
 ENGINE: Final = "the Spark engine"
 
@@ -53,7 +52,7 @@ class Stage:
 
     `members` are the classes whose events it finds, more than one where they have it in common. Without keys there is
     one partition, for the reason given. `counted` says that rows come with their positions, `timed` that they come
-    with how far the clock goes.
+    with how far the clock goes. Rows of which none of `leaves` is true may be left out, where these are not None.
     """
 
     number: int
@@ -66,6 +65,7 @@ class Stage:
     reason: str
     counted: bool = False
     timed: bool = False
+    leaves: tuple[Primitive, ...] | None = None
 
     @property
     def found(self) -> tuple[EventClass, ...]:
@@ -78,19 +78,96 @@ class Stage:
         return tuple(c for c in self.classes if c.kind is ClassKind.COMPLEX)
 
     @property
-    def position_name(self) -> str:
-        """The column of positions in its history."""
-        return f"p{self.number}"
+    def history(self) -> tuple[int, ...]:
+        """The classes whose events are in its history."""
+        return history_codes(self.derivation.over, self.derivation.partition_by, self.classes)
 
     @property
-    def key_names(self) -> tuple[str, ...]:
-        """The columns of its keys."""
-        return tuple(f"k{self.number}_{i}" for i in range(len(self.keys)))
+    def position_name(self) -> str:
+        """The column of positions in its history, which stages of one history share."""
+        return "p" + "_".join(map(str, self.history))
 
-    def further(self) -> list[tuple[str, s.DataType]]:
-        """The columns that the accepting task makes for it."""
-        counted: list[tuple[str, s.DataType]] = [(self.position_name, s.LongType())] if self.counted else []
-        return counted + [(n, spark_type(key.type)) for n, key in zip(self.key_names, self.keys, strict=True)]
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Stages that one task runs, over rows that one shuffle brings together; they have equal keys and classes."""
+
+    stages: tuple[Stage, ...]
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """What rows are brought together by; empty where they all go to one place."""
+        return self.stages[0].keys
+
+    @property
+    def classes(self) -> tuple[EventClass, ...]:
+        """The classes of the history."""
+        return self.stages[0].classes
+
+    @property
+    def members(self) -> tuple[tuple[Stage, EventClass], ...]:
+        """The classes that are found, each with its stage."""
+        return tuple((stage, c) for stage in self.stages for c in stage.found)
+
+    @property
+    def found(self) -> tuple[EventClass, ...]:
+        """The classes of what is found: their order gives the numbers of members."""
+        return tuple(c for _, c in self.members)
+
+    @property
+    def sent(self) -> tuple[int, ...]:
+        """The classes whose rows some stage reads."""
+        return tuple(sorted({code for stage in self.stages for code in stage.sent}))
+
+    @property
+    def own(self) -> tuple[int, ...]:
+        """Those of them that are not complex."""
+        return tuple(code for code in self.sent if self.classes[code].kind is not ClassKind.COMPLEX)
+
+    @property
+    def lanes(self) -> Names:
+        """The columns of what some stage reads of a class; those of keys come first, so that classes share them."""
+        named = sorted({column for stage in self.stages for column in stage.columns})
+        keyed = [(code, name) for key in self.keys for code, name in key.places]
+        first = [(code, i) for code, i in named if (code, self.classes[code].attributes[i].name) in keyed]
+        rest = [place for place in named if place not in first]
+        return lanes_of([(place, self.classes[place[0]].attributes[place[1]].type) for place in (*first, *rest)])
+
+    @property
+    def histories(self) -> Mapping[str, tuple[int, ...]]:
+        """The columns of positions that its stages read, each with the classes that are counted."""
+        return {stage.position_name: stage.history for stage in self.stages if stage.counted}
+
+    @property
+    def timed(self) -> bool:
+        """Whether some stage has to know how far the clock goes."""
+        return any(stage.timed for stage in self.stages)
+
+    @property
+    def leaves(self) -> tuple[Primitive, ...] | None:
+        """Rows of which none of these is true may be left out; None where all rows matter to some stage."""
+        each = [stage.leaves for stage in self.stages]
+        return None if None in each else tuple(leaf for leaves in each for leaf in leaves or ())
+
+
+def groups_of(stages: Sequence[Stage]) -> tuple[Group, ...]:
+    """Stages that may share a task together, the others alone, in the order in which they can run."""
+    found: dict[object, list[Stage]] = {}
+    for stage in stages:
+        # What is in one place takes a core to itself; what reads complex events has a history of its own.
+        alone = not stage.keys or stage.reads_complex
+        found.setdefault(stage.number if alone else stage.keys, []).append(stage)
+    return tuple(Group(tuple(each)) for each in found.values())
+
+
+def histories_of(groups: Iterable[Group]) -> dict[str, tuple[int, ...]]:
+    """The histories in which some stage has to know positions, by the names of their columns."""
+    return {name: codes for group in groups for name, codes in group.histories.items()}
+
+
+def plain(program: Program) -> Program:
+    """What accepts events, and nothing that pulls the whole front end into a worker or cannot be pickled."""
+    return Program(program.settings, program.classes, program.strata, program.sources, groups={})
 
 
 def subscribed(program: Program) -> tuple[EventClass, ...]:
@@ -111,6 +188,15 @@ def partition_keys(
         first = next(a for c in classes if (a := c.attribute(name)) is not None)
         found.append(Key(name, first.type, tuple((code, attribute.name) for code, attribute in there)))
     return tuple(found)
+
+
+def torn(keys: Sequence[Key], classes: Sequence[EventClass]) -> str:
+    """Why Spark must not bring rows together by these keys: where it rounds by itself; empty where it may."""
+    for code, name in (place for key in keys if isinstance(key.type, Double) for place in key.places):
+        attribute = classes[code].attribute(name)
+        if attribute is not None and isinstance(attribute.type, Decimal):
+            return f"`{classes[code].name}.{name}` is compared with DOUBLEs and is none"
+    return ""
 
 
 def history_codes(

@@ -1,19 +1,20 @@
 """What runs in Spark's Python workers: Arrow batches in, Arrow batches out, each task one call of the core.
 
-`Pack` makes raw events of a source into bytes of one shape, `Accept` makes versions of them, `Detect` runs one stage
-over what its partition holds. Nothing here knows data frames.
+`Pack` makes raw events of a source into bytes of one shape, `Accept` makes versions of what the driver has read,
+`Detect` runs the stages of a group over what its partition holds. Nothing here knows data frames; `accepting` has the
+tasks that make versions of them.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from augury.algebra.composite import CompositePlan
@@ -21,13 +22,9 @@ from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
 from augury.history.accept import accept, end_of
 from augury.history.raw import Raw, RawTable, Rejected
-from augury.kernels.batch import Batch, Integers, Occurrences
-from augury.kernels.columns import arrow_type
-from augury.kernels.columns.casts import convert
-from augury.kernels.columns.column import Column
+from augury.kernels.batch import ASSERT, Batch, Integers, Occurrences
 from augury.kernels.composite.sharing import Run, occurrences_in
-from augury.kernels.match import REFUSALS, detector_of, initial_state, step
-from augury.kernels.match.leaves import history_rows, taken
+from augury.kernels.match import REFUSALS, Shared, detector_of, initial_state, step
 from augury.kernels.match.refusals import refusal
 from augury.spark.layout import (
     ABSORBED,
@@ -39,12 +36,12 @@ from augury.spark.layout import (
     occurrence_table,
     version_columns,
 )
-from augury.spark.stage import ENGINE, Key, Stage
+from augury.spark.stage import ENGINE, Group, Stage
 
 Batches = Iterator[pa.RecordBatch]
 
-_ROWS_AT_ONCE: Final = 65_536
-_TIMES: Final = ("occ_time", "det_time")
+ROWS_AT_ONCE: Final = 65_536
+"""Rows of a batch on its way back to the JVM."""
 
 PACKED: Final = pa.schema([("source", pa.int32()), ("part", pa.int32()), ("at", pa.int64()), ("packed", pa.binary())])
 """Raw events of any source: its number, the partition and the place there that they come from, and they as bytes."""
@@ -114,25 +111,24 @@ def _unpacked(batches: Batches) -> Iterator[Raw]:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Packed raw events, all of them → versions numbered by `seq`, with the columns that stages ask for; and the rest.
+    """Packed raw events, all of them → versions numbered by `seq`, with positions in `histories`; and the rest.
 
-    That one task sees all of them is the limit of this engine for now: `seq` is one order. It is to be given by
-    ranges of det_time, counted first.
+    For what the driver has read already: one task sees all of it.
     """
 
     program: Program
-    stages: tuple[Stage, ...]
+    histories: Mapping[str, tuple[int, ...]]
     until_us: int | None
 
     def __call__(self, batches: Batches) -> Batches:
         """Accept what came."""
         accepted = accept(self.program, _unpacked(batches), until_us=self.until_us)
-        columns = version_columns(accepted.batch)
-        for stage in self.stages:
-            columns |= _further(stage, accepted.batch)
+        batch = accepted.batch
+        columns = version_columns(batch)
+        columns |= {name: positions(codes, batch.code, batch.kind) for name, codes in self.histories.items()}
         versions = pa.table(columns)
-        yield from versions.to_batches(max_chunksize=_ROWS_AT_ONCE)
-        end_us = end_of(accepted.batch, self.program.settings.chronon_us) if self.until_us is None else self.until_us
+        yield from versions.to_batches(max_chunksize=ROWS_AT_ONCE)
+        end_us = end_of(batch, self.program.settings.chronon_us) if self.until_us is None else self.until_us
         yield from _no_versions(accepted.rejected, accepted.absorbed, end_us, versions.schema).to_batches()
 
 
@@ -144,62 +140,29 @@ def _no_versions(rejected: Rejected, absorbed: int, end_us: int, schema: pa.Sche
     return pa.table({f.name: pa.array(columns.get(f.name, [None] * count), f.type) for f in schema}, schema=schema)
 
 
-def _further(stage: Stage, batch: Batch) -> dict[str, pa.Array]:
-    """The keys of each row that a stage reads, and its position in the history of the stage."""
-    keys = {name: _key_column(key, batch) for name, key in zip(stage.key_names, stage.keys, strict=True)}
-    if stage.counted:
-        partitions = [keys[n] for n in stage.key_names] if stage.derivation.partition_by else []
-        keys[stage.position_name] = _positions(stage, batch, partitions)
-    # Spark takes columns by their place.
-    return {name: keys[name] for name, _ in stage.further()}
+def positions(codes: tuple[int, ...], code: npt.NDArray[Any], kind: npt.NDArray[Any], before: int = 0) -> pa.Array:
+    """The rank of each version in the history of these classes, withdrawals left out; NULL outside."""
+    inside = np.isin(code, codes) & (kind == ASSERT)
+    return pa.array(before + np.cumsum(inside), pa.int64(), mask=~inside)
 
 
-def _key_column(key: Key, batch: Batch) -> pa.Array:
-    """Equal values are stored equally, so that one hash brings them to one task."""
-    values, at = [pa.array([], arrow_type(key.type))], [np.zeros(0, np.int64)]
-    for code, name in key.places:
-        if code >= len(batch.classes):
-            continue  # of complex events, which are not there yet
-        of = np.flatnonzero(batch.code == code)
-        attribute = batch.classes[code].attribute(name)
-        assert attribute is not None
-        if name in _TIMES:
-            column = pa.array(getattr(batch, name)[of]).view(arrow_type(attribute.type))
-        else:
-            column = taken(batch.tables[code], name, batch.row[of])
-        if attribute.type != key.type:
-            column = convert(Column(column), attribute.type, key.type).values
-        values.append(pc.add(column, 0.0) if pa.types.is_floating(column.type) else column.cast(arrow_type(key.type)))
-        at.append(of)
-    joined = pa.concat_arrays(values)
-    place = np.full(len(batch), -1, np.int64)
-    place[np.concatenate(at)] = np.arange(len(joined))
-    return joined.take(pa.array(place, mask=place < 0))
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Numbered versions, all of them → the same with their positions in some histories."""
 
+    histories: Mapping[str, tuple[int, ...]]
 
-def _positions(stage: Stage, batch: Batch, partitions: Sequence[pa.Array]) -> pa.Array:
-    """The rank of each row in the history of the stage, or in its partition of it; NULL outside."""
-    index = history_rows(batch, stage.derivation.over)
-    if partitions:
-        has = [all(c.attribute(n) is not None for n in stage.derivation.partition_by) for c in stage.classes]
-        index = index[np.array(has, np.bool_)[batch.code[index]]]
-    position = np.zeros(len(batch), np.int64)
-    position[index] = _ranks([column.take(pa.array(index)) for column in partitions], len(index))
-    return pa.array(position, mask=position == 0)
-
-
-def _ranks(partitions: Sequence[pa.Array], count: int) -> Integers:
-    if not partitions:
-        return np.arange(1, count + 1)
-    codes = [c.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False) for c in partitions]
-    number = np.zeros(count, np.int64)
-    for code in codes:
-        number = np.unique(number * (count + 1) + code, return_inverse=True)[1]
-    order = np.argsort(number, kind="stable")
-    begins = np.searchsorted(number[order], number[order])
-    ranks = np.zeros(count, np.int64)
-    ranks[order] = np.arange(1, count + 1) - begins
-    return ranks
+    def __call__(self, batches: Batches) -> Batches:
+        """Put them in order, and count."""
+        came = list(batches)
+        if not came:
+            return
+        table = pa.Table.from_batches(came)
+        table = table.take(pa.array(np.argsort(integers(table, "seq"))))
+        for name, codes in self.histories.items():
+            column = positions(codes, integers(table, "code"), integers(table, "kind"))
+            table = table.set_column(table.column_names.index(name), name, column)
+        yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
 
 
 # ---- occurrences -------------------------------------------------------------------------------------------------
@@ -209,40 +172,57 @@ def _ranks(partitions: Sequence[pa.Array], count: int) -> Integers:
 class Detect:
     """The rows of one partition → the occurrences among them, by the same step that every engine takes; and counts."""
 
-    stage: Stage
+    group: Group
     chronon_us: int
 
     def __call__(self, batches: Batches) -> Batches:
         """Detect in all of the rows at once: the kernel sorts them out by key."""
-        came = list(batches)
-        if not any(batch.num_rows for batch in came):
+        came = [batch for batch in batches if batch.num_rows]
+        if not came:
             return
-        table = pa.Table.from_batches(came)
-        match self.stage.derivation:
-            case MatchPlan() as match:
-                found = [_matched(self.stage, match, table, self.chronon_us)]
-            case CompositePlan() as composite:
-                found = _composed(self.stage, composite, table, self.chronon_us)
-        yield from occurrence_table(found).to_batches(max_chunksize=_ROWS_AT_ONCE)
-
-
-def _matched(stage: Stage, match: MatchPlan, table: pa.Table, chronon_us: int) -> Occurrences:
-    batch, (plan,) = batch_of(table, stage.classes), stage.members
-    position = None
-    if stage.counted:
+        table, group = pa.Table.from_batches(came), self.group
+        history = batch_of(table, group.classes, group.lanes)
+        end_us = table.column(END)[0].as_py() if group.timed else int(history.det_time[-1])
         # As `batch_of` sorts them: counted stages read versions only, each with a `seq` of its own.
-        position = integers(table, stage.position_name)[np.argsort(integers(table, "seq"))]
+        order = np.argsort(integers(table, "seq"), kind="stable") if group.histories else None
+        read: dict[tuple[int, ...], tuple[Batch, Integers | None, Shared]] = {}
+        found = []
+        for stage in group.stages:
+            if stage.sent not in read:
+                read[stage.sent] = (*_part_of(history, order, group, stage), Shared())
+            batch, rows, shared = read[stage.sent]
+            match stage.derivation:
+                case MatchPlan() as match:
+                    found.append(_matched(stage, match, batch, _places(table, stage, rows), self.chronon_us, shared))
+                case CompositePlan() as plan:
+                    found += occurrences_in(Run(plan, stage.members), batch, self.chronon_us, end_us, shared)
+        yield from occurrence_table(found).to_batches(max_chunksize=ROWS_AT_ONCE)
+
+
+def _part_of(history: Batch, order: Integers | None, group: Group, stage: Stage) -> tuple[Batch, Integers | None]:
+    """What a stage reads of the rows of its group, and which rows of the table these are."""
+    if stage.sent == group.sent:
+        return history, order
+    at = np.flatnonzero(np.isin(history.code, stage.sent))
+    return history.at(at), None if order is None else order[at]
+
+
+def _places(table: pa.Table, stage: Stage, rows: Integers | None) -> Integers | None:
+    if not stage.counted:
+        return None
+    found: Integers = table.column(stage.position_name).fill_null(0).to_numpy()[rows]
+    return found
+
+
+def _matched(
+    stage: Stage, match: MatchPlan, batch: Batch, position: Integers | None, chronon_us: int, shared: Shared
+) -> Occurrences:
+    (plan,) = stage.members
     detector = detector_of(match)
     state = initial_state(detector, stage.classes)
     try:
-        return step(detector, state, batch, plan.event_class, chronon_us, position=position)[1]
+        return step(detector, state, batch, plan.event_class, chronon_us, position=position, shared=shared)[1]
     except tuple(REFUSALS) as error:
         # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
         told = refusal(type(error), plan, ENGINE)
         raise type(error)("; ".join([told.message, *told.helps])) from None
-
-
-def _composed(stage: Stage, plan: CompositePlan, table: pa.Table, chronon_us: int) -> list[Occurrences]:
-    batch = batch_of(table, stage.classes)
-    end_us = table.column(END)[0].as_py() if stage.timed else int(batch.det_time[-1])
-    return occurrences_in(Run(plan, stage.members), batch, chronon_us, end_us)

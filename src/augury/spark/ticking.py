@@ -26,7 +26,7 @@ from augury.engine.tick import tick_at_most, tick_reading
 from augury.event import ClassKind, EventClass
 from augury.history.views import history_schema, system_names
 from augury.spark.arriving import Batches, Ingest, sources_of
-from augury.spark.layout import spark_type
+from augury.spark.layout import plain_type, spark_schema, spark_type
 from augury.spark.slots import ACTIONS, ARCHIVE, REJECTED, TICKS, VERSIONS, ipc_table, require_run
 from augury.spark.stepping import Told, ingested, results, slots_on_spark, step_of, told
 
@@ -253,22 +253,7 @@ def _struct_type(event_class: EventClass) -> s.StructType:
 def class_schema(event_class: EventClass) -> s.StructType:
     """The history of a class as Spark has it."""
     kinds = {a.name: spark_type(a.type) for a in event_class.attributes}
-    fields = [s.StructField(one.name, kinds.get(one.name) or _plain(one.type)) for one in history_schema(event_class)]
+    fields = [
+        s.StructField(one.name, kinds.get(one.name) or plain_type(one.type)) for one in history_schema(event_class)
+    ]
     return s.StructType(fields)
-
-
-def spark_schema(schema: pa.Schema) -> s.StructType:
-    """A table of ticks as Spark has it."""
-    return s.StructType([s.StructField(one.name, _plain(one.type)) for one in schema])
-
-
-def _plain(kind: pa.DataType) -> s.DataType:
-    if pa.types.is_timestamp(kind):
-        return s.TimestampType()
-    if pa.types.is_list(kind):
-        return s.ArrayType(_plain(kind.value_type))
-    if pa.types.is_int64(kind):
-        return s.LongType()
-    if pa.types.is_int32(kind):
-        return s.IntegerType()
-    return s.DoubleType() if pa.types.is_floating(kind) else s.StringType()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
@@ -20,9 +20,10 @@ from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.utils import is_remote
 
 from augury.algebra.program import Program
-from augury.clock import show_time
+from augury.clock import parse_duration, show_time
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.values import Moment, as_microseconds
 from augury.lake import Lake, LakeError, LakeFailed, Manifest, NoLake
@@ -30,6 +31,8 @@ from augury.spark import checkpoint
 from augury.spark.arriving import PIECES, Ingest
 from augury.spark.committed import CommittedFrames
 from augury.spark.keeping import Keeper, keeper
+from augury.spark.metrics import MetricsServer
+from augury.spark.session import NoSpark
 from augury.spark.sinks import Sink
 from augury.spark.stepping import NOTHING_TOLD, ingested, told
 from augury.spark.ticking import is_lines
@@ -49,6 +52,7 @@ class Progress:
     counts: Mapping[str, int]
     lag_seconds: float | None
     seconds: float
+    state_bytes: int = 0
 
 
 class Stopped(RuntimeError):
@@ -65,6 +69,7 @@ class Watch:
         self.keeper = keeper
         self.sinks = tuple(sinks)
         self.failure: BaseException | None = None
+        self.metrics: MetricsServer | None = None
         self._clock: Callable[[], int] | None = None if clock == "data" else wall_clock if clock == "wall" else clock
         self._working = RLock()
         self._over = Event()
@@ -90,20 +95,24 @@ class Watch:
             if self._over.is_set():
                 # To return would tell Spark that the batch is done.
                 raise Stopped("the watch has stopped; the next one takes this batch")
-            self._tell()
-            last, query = self.keeper.manifest, checkpoint.query_id(self.keeper.lake)
-            if last is not None and last.query == query and last.batch is not None and batch <= last.batch:
-                return
-            pieces = self._pieces(frame, batch).persist(StorageLevel.MEMORY_AND_DISK)
             try:
-                found = told(pieces)
-                until = self._until(found.last_us)
-                self._kept(self.keeper.keep(pieces, found, until, query=query, batch=batch))
+                self._tell()
+                self._take(frame, batch)
             except Exception as error:
                 self.failure = error  # Spark tells of it in words of its own
                 raise
-            finally:
-                pieces.unpersist()
+
+    def _take(self, frame: DataFrame, batch: int) -> None:
+        last, query = self.keeper.manifest, checkpoint.query_id(self.keeper.lake)
+        if last is not None and last.query == query and last.batch is not None and batch <= last.batch:
+            return
+        pieces = self._pieces(frame, batch).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            found = told(pieces)
+            until = self._until(found.last_us)
+            self._kept(self.keeper.keep(pieces, found, until, query=query, batch=batch))
+        finally:
+            pieces.unpersist()
 
     def _pieces(self, frame: DataFrame, batch: int) -> DataFrame:
         if self._is_pieces:
@@ -166,8 +175,7 @@ class Watch:
         with self._working:
             self._tell()
             until = self._until(None) if until_us is None else until_us
-            is_waiting = bool(self.keeper.noted.get("waiting"))
-            if not is_waiting and self.keeper.next_due > until:
+            if self.keeper.next_due > until:
                 self.keeper.last_tick = max(until, self.keeper.last_tick or 0) or None
                 return None
             manifest = self.keeper.keep(None, NOTHING_TOLD, until)
@@ -200,8 +208,9 @@ class Watch:
         lag = None if last is None or self._clock is None else max(0.0, (self._clock() - last) / 1_000_000)
         if manifest is None:
             return Progress(0, last, 0, {}, lag, 0.0)
+        size = sum(self.keeper.state_bytes.values())
         seconds = manifest.seconds.get("all", 0.0)
-        return Progress(manifest.commit, last, manifest.last_seq, dict(self._totals), lag, seconds)
+        return Progress(manifest.commit, last, manifest.last_seq, dict(self._totals), lag, seconds, size)
 
     def await_termination(self, timeout_seconds: float | None = None) -> bool:
         """Wait until the query ends, or for some time; whether it has ended. Raises what made it fail."""
@@ -232,6 +241,9 @@ class Watch:
         with self._working:
             pass  # Not within a batch: stopping a query there has overflowed the stack of the JVM.
         self._query.stop()
+        if self.metrics is not None:
+            self.metrics.close()
+            self.metrics = None
 
     def __enter__(self) -> Watch:
         """The handle itself."""
@@ -252,27 +264,39 @@ def watch(
     stream: DataFrame,
     *,
     store: str | Path,
+    chronon: str | None = None,
     clock: Clock = "wall",
     buckets: int | None = None,
     sinks: Sequence[Sink] = (),
     trigger: Mapping[str, Any] | None = None,
     backfill_from: Moment | None = None,
+    metrics_port: int | None = None,
 ) -> Watch:
     """Run a program over a stream, and keep everything in the folder `store`, from where a later watch goes on.
 
     `stream` is a streaming data frame: columns as declared with a column `event` that names the class, or lines as
-    `augury.sources` makes them. `clock` is the wall clock; "data" makes a replay of it. `buckets` says into how many
-    pieces events are put by key; it is settled when the store is made. `sinks` are told of each commit. `trigger` is
-    Spark's. Where the program has changed since, its new complex classes are derived from the history, from
-    `backfill_from` on or from its beginning.
+    `augury.sources` makes them. `chronon` (`"5s"`) is taken instead of what the program sets. `clock` is the wall
+    clock; "data" makes a replay of it. `buckets` says into how many pieces events are put by key; it is settled when
+    the store is made. `sinks` are told of each commit. `trigger` is Spark's. Where the program has changed since, its
+    new complex classes are derived from the history, from `backfill_from` on or from its beginning. With a
+    `metrics_port` it answers Prometheus on loopback; 0 takes a free one.
     """
+    if is_remote():
+        # Spark would run the function of a batch in a process of the server, where nothing of the watch is.
+        help_ = "run it where Spark runs: by spark-submit, or in a session with a master"
+        raise NoSpark("a watch does not run over Spark Connect", help_)
     spark = stream.sparkSession
+    if chronon is not None:
+        program = replace(program, settings=replace(program.settings, chronon_us=parse_duration(chronon)))
     lake = opened(spark, program, str(store), buckets)
     since = None if backfill_from is None else as_microseconds(backfill_from)
     checkpoint.query_id(lake)  # what is damaged is told before anything is written
     kept = keeper(spark, program, lake, backfill_from_us=since)
     checkpoint.go_back(lake, kept.manifest)
-    return Watch(kept, stream, clock, sinks, trigger or {})
+    started = Watch(kept, stream, clock, sinks, trigger or {})
+    if metrics_port is not None:
+        started.metrics = MetricsServer(lambda: started.progress, metrics_port)
+    return started
 
 
 def opened(spark: SparkSession, program: Program, path: str, buckets: int | None = None) -> Lake:
