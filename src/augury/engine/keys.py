@@ -60,8 +60,8 @@ NO_VARIABLE = "no variable joins its events, and there is no PARTITION BY"
 LOOKS_BACK = "PREV looks at events of other values"
 
 
-def match_ways(detector: match.Detector, classes: Sequence[EventClass]) -> Apart:
-    """Of a MATCH."""
+def match_ways(detector: match.Detector, classes: Sequence[EventClass], *, counted: bool = False) -> Apart:
+    """Of a MATCH; `counted` says that rows come with their positions, so that events of others need not be seen."""
     plan = detector.plan
     history = history_codes(plan.over, plan.partition_by, classes)
     if plan.partition_by:
@@ -72,7 +72,7 @@ def match_ways(detector: match.Detector, classes: Sequence[EventClass]) -> Apart
     # Only now: a leaf may stand for a part that is set apart, and then it is of no class.
     named = {code_of(classes, leaf.event_class) for leaf in detector.alphabet.leaves}
     sent = tuple(code for code in history if code in named)
-    if counts(detector):
+    if counts(detector) and not counted:
         return Apart(history, reason="it counts the events between those it is made of")
     if looks_back(leaf.mask for leaf in detector.alphabet.leaves):
         return Apart(sent, reason=LOOKS_BACK)

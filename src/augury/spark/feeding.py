@@ -16,12 +16,13 @@ from augury import types as t
 from augury.algebra.expression import Primitive
 from augury.algebra.operators import COMPARISONS, Operator
 from augury.algebra.scalar import Apply, Constant, Field, Scalar
+from augury.engine.keys import Key
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT
 from augury.kernels.columns.column import DAY_US
 from augury.kernels.match.leaves import code_of
 from augury.spark.layout import HISTORY_COLUMNS, OCCURRENCE, VERSION, spark_type, value_name
-from augury.spark.stage import Group, Key
+from augury.spark.stage import Group
 
 ColumnOf = Callable[[int, int], Column]
 """The column of an attribute, by the numbers of its class and its own."""

@@ -16,22 +16,20 @@ from augury.algebra.expression import Aggregate, Anything, MatchPlan, Primitive,
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.scalar import Field, Previous, Scalar, leaves
 from augury.algebra.select import SelectPlan
+from augury.engine.keys import Key, counts, hears_all, history_codes, match_ways
 from augury.event import ClassKind, EventClass, key_of
 from augury.kernels.composite.sharing import runs_of
 from augury.kernels.match import REFUSALS, Detector, detector_of
-from augury.kernels.match.leaves import code_of, keyed_places, looks_back
+from augury.kernels.match.leaves import code_of, looks_back
 from augury.kernels.match.refusals import refusal
 from augury.spark.composite import composite_stage
 from augury.spark.stage import (
     ENGINE,
-    Key,
     NotOnSpark,
     Stage,
     columns_sent,
     groups_of,
-    history_codes,
     not_yet,
-    partition_keys,
     subscribed,
     torn,
 )
@@ -116,7 +114,7 @@ def _match_stage(plan: ClassPlan, match: MatchPlan, number: int, classes: tuple[
     keys, reason = _keys(detector, classes)
     sent = _sent(detector, classes, whole=any(c.kind is ClassKind.COMPLEX for c in classes))
     columns = tuple(place for place in _columns(match, classes) if place[0] in sent)
-    counted = _counts(detector) and not match.partition_by and (bool(keys) or len(sent) < len(_history(match, classes)))
+    counted = counts(detector) and not match.partition_by and (bool(keys) or len(sent) < len(_history(match, classes)))
     return Stage(
         number, match, (plan,), classes, sent, columns, keys, reason, counted, leaves=_leaves(detector, counted)
     )
@@ -125,7 +123,7 @@ def _match_stage(plan: ClassPlan, match: MatchPlan, number: int, classes: tuple[
 def _leaves(detector: Detector, counted: bool) -> tuple[Primitive, ...] | None:
     """The leaves that tell which rows matter; None where all do: to be heard, counted, or looked back at."""
     leaves_ = detector.alphabet.leaves
-    heard = _hears_all(detector) or detector.tables is None or (_counts(detector) and not counted)
+    heard = hears_all(detector) or detector.tables is None or (counts(detector) and not counted)
     return None if heard or looks_back(leaf.mask for leaf in leaves_) else tuple(leaves_)
 
 
@@ -138,23 +136,10 @@ def _sent(detector: Detector, classes: Sequence[EventClass], *, whole: bool) -> 
     history = _history(detector.plan, classes)
     # In a partition positions would be counted by key: its rows are together anyway.
     whole = whole or bool(detector.plan.partition_by)
-    if _hears_all(detector) or (whole and _counts(detector)):
+    if hears_all(detector) or (whole and counts(detector)):
         return history
     named = {code_of(classes, leaf.event_class) for leaf in detector.alphabet.leaves}
     return tuple(code for code in history if code in named)
-
-
-def _hears_all(detector: Detector) -> bool:
-    """Whether events matter that no leaf is true of, or that only a part which is set apart can tell."""
-    return detector.listens or bool(detector.inner)
-
-
-def _counts(detector: Detector) -> bool:
-    """Whether it matters how many events lie between those that some leaf is true of."""
-    tables = detector.tables
-    if _hears_all(detector) or tables is None:
-        return False
-    return not (tables.delta.size and bool(tables.quiet[:, detector.other].all()))
 
 
 def _keys(detector: Detector, classes: Sequence[EventClass]) -> tuple[tuple[Key, ...], str]:
@@ -168,40 +153,12 @@ def _cut_by(detector: Detector, classes: Sequence[EventClass]) -> tuple[tuple[Ke
     derived = [c.name for c in classes if c.kind is ClassKind.COMPLEX]
     if derived:
         return (), f"it reads complex events ({_names(derived)}), whose places in the history are not numbered yet"
-    if detector.plan.partition_by:
-        return partition_keys(detector.plan.partition_by, _history(detector.plan, classes), classes), ""
-    names = [variable.name for variable in detector.keyed]
-    if not names:
-        return (), "no variable joins its events, and there is no PARTITION BY"
-    if _hears_all(detector):
-        return (), f"events of other values of {_names(names)} matter to it"
-    if looks_back(leaf.mask for leaf in detector.alphabet.leaves):
-        return (), "PREV looks at events of other values"
-    if not _each_names_one(detector):
-        return (), f"not every event that it reads names one value of {_names(names)}"
-    return _variable_keys(detector, classes), ""
+    apart = match_ways(detector, classes, counted=True)
+    return apart.keys, apart.reason
 
 
 def _names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def _variable_keys(detector: Detector, classes: Sequence[EventClass]) -> tuple[Key, ...]:
-    found: dict[str, dict[int, str]] = {variable.name: {} for variable in detector.keyed}
-    for leaf in detector.alphabet.leaves:
-        code = code_of(classes, leaf.event_class)
-        for name, places in keyed_places(leaf, detector.keyed).items():
-            found[name][code] = classes[code].attributes[places[0]].name
-    return tuple(Key(v.name, v.type, tuple(found[v.name].items())) for v in detector.keyed)
-
-
-def _each_names_one(detector: Detector) -> bool:
-    """Whether all leaves of a class have all keyed variables, at the same attributes: as `streams.is_simple` asks."""
-    places: dict[str, list[dict[str, list[int]]]] = {}
-    for leaf in detector.alphabet.leaves:
-        places.setdefault(key_of(leaf.event_class), []).append(keyed_places(leaf, detector.keyed))
-    alike = all(other == of_class[0] for of_class in places.values() for other in of_class)
-    return alike and all(len(of_class[0]) == len(detector.keyed) for of_class in places.values())
 
 
 # ---- columns -----------------------------------------------------------------------------------------------------

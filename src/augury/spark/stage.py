@@ -14,10 +14,10 @@ from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan, Primitive
 from augury.algebra.program import ClassPlan, Program
 from augury.diagnostics import Diagnostic, Mark
+from augury.engine.keys import Key, history_codes
 from augury.event import ClassKind, EventClass, key_of
-from augury.kernels.match.leaves import code_of
 from augury.spark.layout import Names, lanes_of
-from augury.types import Decimal, Double, Type
+from augury.types import Decimal, Double
 
 ENGINE: Final = "the Spark engine"
 
@@ -35,15 +35,6 @@ def not_yet(what: str, event_class: EventClass) -> NotOnSpark:
     """What to raise for a class that needs something which this engine does not run."""
     message = f"{ENGINE} does not run {what} yet, as `{event_class.name}` needs it to"
     return NotOnSpark(Diagnostic("E313", message, Mark(event_class.span, "cannot be run")))
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What rows are brought together by: an attribute of each class, all as one type."""
-
-    name: str
-    type: Type
-    places: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +167,6 @@ def subscribed(program: Program) -> tuple[EventClass, ...]:
     return tuple(p.event_class for p in program.classes if p.event_class.kind in kinds)
 
 
-def partition_keys(
-    partition_by: Sequence[str], history: Sequence[int], classes: Sequence[EventClass]
-) -> tuple[Key, ...]:
-    """The attributes that PARTITION BY names, of the classes that are in a partition."""
-    found = []
-    for name in partition_by:
-        attributes = [(code, classes[code].attribute(name)) for code in history]
-        there = [(code, attribute) for code, attribute in attributes if attribute is not None]
-        # As `initial_state` has it: the type of the first class that has the attribute, in the history or not.
-        first = next(a for c in classes if (a := c.attribute(name)) is not None)
-        found.append(Key(name, first.type, tuple((code, attribute.name) for code, attribute in there)))
-    return tuple(found)
-
-
 def torn(keys: Sequence[Key], classes: Sequence[EventClass]) -> str:
     """Why Spark must not bring rows together by these keys: where it rounds by itself; empty where it may."""
     for code, name in (place for key in keys if isinstance(key.type, Double) for place in key.places):
@@ -197,14 +174,6 @@ def torn(keys: Sequence[Key], classes: Sequence[EventClass]) -> str:
         if attribute is not None and isinstance(attribute.type, Decimal):
             return f"`{classes[code].name}.{name}` is compared with DOUBLEs and is none"
     return ""
-
-
-def history_codes(
-    over: Sequence[str] | None, partition_by: Sequence[str], classes: Sequence[EventClass]
-) -> tuple[int, ...]:
-    """The classes whose events are in the history, or in one of its partitions."""
-    named = range(len(classes)) if over is None else sorted(code_of(classes, name) for name in over)
-    return tuple(code for code in named if all(classes[code].attribute(name) is not None for name in partition_by))
 
 
 def columns_sent(named: Collection[tuple[int, str]], classes: Sequence[EventClass]) -> tuple[tuple[int, int], ...]:

@@ -1,0 +1,276 @@
+"""The law that engines are equal: in process, as a batch and as a stream they print the same lines, and keep the same.
+
+Every case of the corpora, every example and random programs run in process, as one batch, and as streams cut at random
+with a restart in between. That the engine in process is equal to the reference is tested in `tests/bitemporal`,
+`tests/match` and `tests/composite`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from augury.algebra.program import Program
+from augury.api import compile
+from augury.clock import show_time
+from augury.duck.selects import runnable
+from augury.engine.ledger import Ledger, joined, ledger_of, lines, renumbered
+from augury.engine.lines import tick_lines
+from augury.engine.plan import engine_plan
+from augury.engine.sharded import slots_of
+from augury.engine.state import initial
+from augury.engine.tick import Ports, tick_reading, ticks
+from augury.history.arrivals import arrivals
+from augury.history.refusing import told
+from augury.kernels.reference.bitemporal import Raw
+from tests.bitemporal import corpus as bitemporal
+from tests.bitemporal.generate import Generated, generate, generate_mixed
+from tests.bitemporal.generate_keyed import generate_keyed
+from tests.bitemporal.local import Known
+from tests.composite import corpus as composite
+from tests.match import test_reference as match
+from tests.spark.packed import Case, in_batch, in_stream
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SECOND = 1_000_000
+IN_ONE_BUCKET = {"a-failing-select-keeps-what-is-gone"}
+"""Of a SELECT that fails all rows stay as they were; cut by key it fails, and they stay, bucket by bucket."""
+
+
+# ---- what is compared --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program did, in such a form that equal is equal."""
+
+    lines: list[str]
+    histories: dict[str, list[str]]
+    rejected: list[tuple[str, ...]]
+    keys: list[tuple[str, ...]]
+    archive: list[str]
+
+
+def outcome(program: Program, ledger: Ledger, printed: Sequence[str] | None = None) -> Outcome:
+    """Of a ledger; `printed` are the lines, where somebody else made them."""
+    classes = {plan.event_class.name: plan.event_class for plan in program.classes}
+    archive = ledger.archive.items() if program.settings.archive else ()
+    return Outcome(
+        list(lines(program, ledger) if printed is None else printed),
+        {name: _rows(renumbered(classes[name], table)) for name, table in ledger.versions.items()},
+        sorted(tuple(str(row[name]) for name in ("place", "event", "reason")) for row in ledger.rejected.to_pylist()),
+        sorted(
+            (str(row["tick"]), row["event"], row["action"], row["idempotency_key"])
+            for row in ledger.actions.to_pylist()
+            if classes[row["event"]].key
+        ),
+        sorted(f"{name} {row}" for name, table in archive for row in _rows(_unnumbered(table))),
+    )
+
+
+def _rows(table: pa.Table) -> list[str]:
+    """As text, in which a NaN is a NaN and -0.0 is not 0.0."""
+    return [str(row) for row in table.to_pylist()]
+
+
+def _unnumbered(table: pa.Table) -> pa.Table:
+    return table.drop_columns([name for name in table.column_names if name in ("number", "event_number")])
+
+
+def locally(case: Case) -> Outcome:
+    """What one engine in process does."""
+    program, known = case.program, Known()
+    plan = engine_plan(program)
+    came = arrivals(program, [case.raw], until_us=case.end_us)
+    last = came.last_us()
+    until = case.end_us if last is None or case.until_us is not None else tick_reading(last, plan.chronon_us)
+    done = []
+    for one in ticks(plan, initial(plan), came, until, Ports(runnable(program), known)):
+        known.note(one)
+        done.append(one)
+    found = outcome(program, joined(program, [ledger_of(done)]), [line for one in done for line in tick_lines(one)])
+    if not done:
+        refused = told(came.refusals, came.place)
+        found.rejected.extend(sorted(zip(refused.place, refused.event, refused.reason, strict=True)))
+    return found
+
+
+def same(cases: Sequence[Case], ledgers: Iterable[Ledger]) -> None:
+    """Compare with what the engine in process does."""
+    for case, ledger in zip(cases, ledgers, strict=True):
+        mine, theirs = local(case), outcome(case.program, ledger)
+        for name in ("lines", "histories", "rejected", "keys", "archive"):
+            assert getattr(theirs, name) == getattr(mine, name), f"{name} of {case.name}\n{case.program.text}"
+
+
+_KNOWN: dict[str, Outcome] = {}
+
+
+def local(case: Case) -> Outcome:
+    """The same, worked out once for the batch and the stream."""
+    if case.name not in _KNOWN:
+        _KNOWN[case.name] = locally(case)
+    return _KNOWN[case.name]
+
+
+# ---- cases -------------------------------------------------------------------------------------------------------
+
+
+def of_raws(name: str, program: Program, raws: Sequence[Raw], until: int | None, chance: int) -> Case:
+    rows = [json.dumps(bitemporal.json_of(program, raw)) for raw in raws]
+    return Case(name, program, tuple(rows), until, 2 + chance % 2, chance)
+
+
+def of_generated(name: str, g: Generated, chance: int) -> Case:
+    return of_raws(f"{name} {chance}", g.program, g.raws, g.until, chance)
+
+
+@cache
+def random_programs(block: int) -> list[Case]:
+    seeds = range(5000 + block * 50, 5000 + block * 50 + 50)
+    return [
+        *(of_generated("generate", generate(seed), seed) for seed in seeds),
+        *(of_generated("generate_mixed", generate_mixed(seed), seed) for seed in seeds),
+    ]
+
+
+@cache
+def keyed_programs() -> list[Case]:
+    found = []
+    for seed in range(100):
+        g = generate_keyed(seed)
+        rows = tuple(json.dumps(row, ensure_ascii=False) for row in g.rows)
+        found.append(Case(f"generate_keyed {seed}", g.program, rows, g.until, 2 + seed % 3, seed))
+    return found
+
+
+@cache
+def bitemporal_corpus() -> list[Case]:
+    found = []
+    for number, case in enumerate(bitemporal.cases()):
+        program = bitemporal.program_of(case)
+        raws, until = bitemporal.raws_of(case, program), bitemporal.until_of(case)
+        made = of_raws(f"{case['name']} {number}", program, raws, until, number)
+        found.append(replace(made, buckets=1) if case["name"] in IN_ONE_BUCKET else made)
+    return [*found, *_cells()]
+
+
+def _cells() -> Iterator[Case]:
+    """The cells of `table.toml`, all primitives of a cell in one program: a class for each."""
+    cells: dict[str, list[bitemporal.Case]] = {}
+    for case in bitemporal.cells():
+        cells.setdefault(case["name"].rpartition("-")[0], []).append(case)
+    for number, (name, cases) in enumerate(cells.items()):
+        head, bodies = "SET CHRONON 10m;", []
+        rows = []
+        for place, case in enumerate(cases):
+            text = case["program"].removeprefix(head).strip()
+            assert text.startswith("CREATE MUTABLE SUBSCRIBED EVENT CLASS E ("), text
+            bodies.append(text.replace("CLASS E (", f"CLASS E{place} (", 1))
+            program = bitemporal.program_of(case)
+            for raw in bitemporal.raws_of(case, program):
+                rows.append((raw.det_time or 0, json.dumps({**bitemporal.json_of(program, raw), "event": f"E{place}"})))
+        rows.sort(key=lambda row: row[0])
+        until = bitemporal.until_of(cases[0])
+        text = head + "\n".join(bodies)
+        yield Case(f"cell {name}", compile(text), tuple(row for _, row in rows), until, 2, number)
+
+
+def _together(program: str, number: int, name: str, history: str, until: int | None) -> Case:
+    compiled = compile(program)
+    classes = {plan.event_class.name.casefold(): plan.event_class for plan in compiled.classes}
+    rows = []
+    for event in match.events_of(history, classes):
+        assert event.occ_time is not None
+        row = {"event": event.event_class, "occ_time": show_time(event.occ_time), "det_time": show_time(event.det_time)}
+        rows.append(json.dumps({**row, **event.values}))
+    return Case(name, compiled, tuple(rows), until, 2, number)
+
+
+def _declared(case: dict[str, Any]) -> str:
+    spans = {name.casefold(): written for name, written in case.get("lifespans", {}).items()}
+    found = []
+    for declared in case["classes"]:
+        lifespan = spans.get(declared.split()[0].casefold(), "-1")
+        found.append(f"CREATE IMMUTABLE SUBSCRIBED EVENT CLASS {declared} ID () LIFESPAN ({lifespan});\n")
+    return "".join(found)
+
+
+@cache
+def match_corpus() -> list[Case]:
+    """Cases over the same classes and history are one program, with a complex class each."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for case in match.CASES:
+        groups.setdefault((_declared(case) + case["definitions"] + "\n", case["history"]), []).append(case)
+    found = []
+    for number, ((head, history), cases) in enumerate(groups.items()):
+        made = (
+            f"CREATE COMPLEX EVENT CLASS Found{n} ({case['attributes']}) ID () LIFESPAN (-1)\n"
+            f"  AS MATCH {case['expression']} {case['clauses']};\n"
+            for n, case in enumerate(cases)
+        )
+        found.append(_together(head + "".join(made), number, f"match {cases[0]['name']}", history, None))
+    return found
+
+
+@cache
+def composite_corpus() -> list[Case]:
+    """Cases over the same classes and history, in all contexts, are one program."""
+    groups: dict[tuple[str, str, float | None], list[dict[str, Any]]] = {}
+    for case in composite.cases():
+        groups.setdefault((_declared(case), case["history"], case.get("until")), []).append(case)
+    found = []
+    for number, ((head, history, until), cases) in enumerate(groups.items()):
+        made = []
+        for n, case in enumerate(cases):
+            before, _, returned = case["clauses"].partition("RETURN")
+            clauses = f"{before} CONTEXT {case['context']} {'RETURN' + returned if returned else ''}"
+            complex_class = f"CREATE COMPLEX EVENT CLASS Found{n} ({case['attributes']}) ID () LIFESPAN (-1)"
+            made.append(f"{complex_class}\n  AS COMPOSITE {case['expression']} {clauses};\n")
+        end = None if until is None else round(until * SECOND)
+        found.append(_together(head + "".join(made), number, f"composite {cases[0]['name']}", history, end))
+    return found
+
+
+def examples() -> list[Case]:
+    found: list[Case] = []
+    for path in sorted(EXAMPLES.glob("*/events.jsonl")):
+        program = compile((path.parent / f"{path.parent.name}.bicepl").read_text("utf-8"))
+        rows = tuple(path.read_text("utf-8").splitlines())
+        found.append(Case(path.parent.name, program, rows, None, 3, len(found)))
+    return found
+
+
+GROUPS: dict[str, Callable[[], list[Case]]] = {
+    "bitemporal corpus": bitemporal_corpus,
+    "MATCH corpus": match_corpus,
+    "COMPOSITE corpus": composite_corpus,
+    "keyed programs, examples": lambda: [*keyed_programs(), *examples()],
+    "random programs 1": lambda: random_programs(0),
+    "random programs 2": lambda: random_programs(1),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_batch_does_what_the_engine_in_process_does(spark: SparkSession, name: str) -> None:
+    cases = GROUPS[name]()
+    same(cases, in_batch(spark, cases))
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_a_stream_does_so_however_it_is_cut(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    cases = GROUPS[name]()
+    # Every cut costs a commit a program: those made to be cut have more of them.
+    same(cases, in_stream(spark, cases, tmp_path, 3 if "keyed" in name else 2 if "random" in name else 1))
+
+
+def test_most_programs_with_a_key_fall_apart() -> None:
+    assert sum(len(slots_of(case.program, 2)) > 1 for case in keyed_programs()) >= 50
