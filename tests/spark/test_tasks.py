@@ -308,7 +308,7 @@ def test_keys_are_of_one_type_in_all_classes() -> None:
     (key,) = stage_of("prior(Order(I, _), Perform(I, _))").keys
     assert (key.name, key.type, key.places) == ("I", t.BIGINT, ((0, "I"), (1, "I")))
     keys = stage_of("prior(Shift, Badge) PARTITION BY sym, I").keys
-    assert [(key.name, key.type) for key in keys] == [("sym", t.String(10)), ("I", t.INT)]
+    assert [(key.name, key.type) for key in keys] == [("sym", t.STRING), ("I", t.INT)]
 
 
 @pytest.mark.parametrize(
