@@ -23,7 +23,7 @@ help: ## list these commands
 	@echo
 	@echo "Choose the interpreter with PYTHON=/path/to/python3.12; rm -rf .venv to start over."
 
-demo: .venv/.ready ## run the groceries and ask what was known when, explain an example, and run one on Spark
+demo: .venv/.ready ## run the groceries in process and as a stream on Spark, and ask what was known when
 	$(AUGURY) check examples/groceries/groceries.bicepl
 	@rm -rf build/demo && mkdir -p build/demo
 	$(AUGURY) run examples/groceries/groceries.bicepl --events examples/groceries/events.jsonl --store build/demo/fridge.db
@@ -31,8 +31,15 @@ demo: .venv/.ready ## run the groceries and ask what was known when, explain an 
 	$(AUGURY) history Delivery --store build/demo/fridge.db --known-at 2026-03-03T12:00:00Z
 	$(AUGURY) history Delivery --store build/demo/fridge.db --diff 2026-03-03T12:00:00Z 2026-03-04T12:00:00Z
 	$(AUGURY) explain examples/card/card.bicepl Suspicious --stage algebra
-	$(AUGURY) run examples/orders/orders.bicepl --events examples/orders/events.jsonl
 	$(AUGURY) run examples/discount/discount.bicepl --events examples/discount/events.jsonl --engine spark
+	$(AUGURY) explain examples/groceries/groceries.bicepl --stage spark
+	$(AUGURY) run examples/groceries/groceries.bicepl --events examples/groceries/events.jsonl \
+	  --engine spark-stream --store build/demo/lake
+	$(AUGURY) history ReplenishingNeeded --store build/demo/lake
+	@echo
+	@echo "What the stream has kept lies in build/demo/lake, as Parquet. Look at it with:"
+	@echo "  $(AUGURY) history Delivery --store build/demo/lake --known-at 2026-03-03T12:00:00Z"
+	@echo "  $(PY) -c \"import augury; print(augury.history('build/demo/lake').table('Delivery').to_pandas())\""
 
 test: .venv/.ready ## run the tests; TESTS=path and ARGS="-k word" narrow them
 	$(PY) -m pytest -n $(WORKERS) $(ARGS) $(TESTS)

@@ -245,6 +245,9 @@ def restored(
             state.rows = rows
         else:
             state.given.put((), rows)
+            if failing:
+                # What has left since it failed is news, too, and only the rows still tell of it.
+                state.touched |= set(state.given.of_value)
     elif state.given is None:
         state.is_touched = True
     return state

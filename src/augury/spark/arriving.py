@@ -124,7 +124,9 @@ class Ingest:
         raws = list(self._raws(table))
         program = self.slots.program
         rows = came(program, raws, until_us=self.until_us, read_us=self.read_us)
-        given = [(self.number, raw.source, part if raw.source == self.name else -1) for raw in raws]
+        # Rows that say where they come from have their place there, whichever partition they are in.
+        own = -1 if self.is_lines or set(table.column_names) >= _SAYS_WHERE else part
+        given = [(self.number, raw.source, own) for raw in raws]
         summary = summary_of(rows, given, raws)
         for code, one in arrived(program, rows, self.not_before_us).rows.items():
             source, number = known_by(rows, one.position)
@@ -141,7 +143,7 @@ class Ingest:
         """The rows by their sources, as far as they say where they come from."""
         if self.is_lines:
             yield from _lines(table)
-        elif not {"_source", "_position"} <= set(table.column_names):
+        elif not set(table.column_names) >= _SAYS_WHERE:
             yield RawTable(self.name, table, None, self.event_class)
         else:
             ordered = table.sort_by([("_source", "ascending"), ("_position", "ascending")])
@@ -153,6 +155,9 @@ class Ingest:
                 end = begin + len(list(group))
                 yield RawTable(name, rows.slice(begin, end - begin), numbers[begin:end], self.event_class)
                 begin = end
+
+
+_SAYS_WHERE: Final = {"_source", "_position"}
 
 
 def piece(slot: int, code: int, content: bytes) -> pa.RecordBatch:
