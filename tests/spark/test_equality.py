@@ -265,9 +265,23 @@ def test_a_batch_does_what_the_engine_in_process_does(spark: SparkSession, name:
     same(cases, in_batch(spark, cases))
 
 
+# Of a corpus every third case runs as a stream each time, and all of them in `make soak`: each is a batch as well, and
+# what streams add to it is how they are cut.
+SHARE = 3
+
+
 @pytest.mark.parametrize("name", GROUPS)
 def test_a_stream_does_so_however_it_is_cut(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    cases = GROUPS[name]()
+    stream(spark, tmp_path, name, GROUPS[name]()[:: SHARE if "corpus" in name else 1])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", GROUPS)
+def test_every_stream_does_so(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    stream(spark, tmp_path, name, GROUPS[name]())
+
+
+def stream(spark: SparkSession, tmp_path: Path, name: str, cases: Sequence[Case]) -> None:
     # Every cut costs a commit a program: those made to be cut have more of them.
     same(cases, in_stream(spark, cases, tmp_path, 3 if "keyed" in name else 2 if "random" in name else 1))
 
