@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from augury.algebra.program import Program
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger, joined, ledger_of
@@ -12,8 +14,10 @@ from augury.engine.sharded import (
     Slots,
     absorbing,
     accepted,
-    in_history_order,
+    det_times,
+    identified,
     numbered,
+    numbers_of,
     provisionally,
     shared_ids,
     slots_of,
@@ -44,23 +48,19 @@ def in_pieces(program: Program, raws: Sequence[Raw], until: int, buckets: int) -
     parts = split(slots, came)
     first = min((tick for tick, _ in came.by_tick(program.settings.chronon_us)), default=None)
     absorbed: set[int] = set()
-    shared = shared_ids(parts, slots)
+    shared = shared_ids(row for slot, part in parts.items() for row in identified(slots, slot, part))
     while True:
         given = {slot: absorbing(part, absorbed) for slot, part in parts.items()}
-        dry = [one for done in _all(slots, _each(given, provisionally), until, first) for one in done]
-        versions = accepted(dry)
-        more = to_absorb(shared, versions, absorbed)
+        dry = _all(slots, {slot: provisionally(part) for slot, part in given.items()}, until, first)
+        versions = {slot: accepted(done) for slot, done in enumerate(dry)}
+        more = to_absorb(shared, np.concatenate([*versions.values()]), absorbed)
         if more is None:
             break
         absorbed.add(more)
-    order = in_history_order(parts, versions)
-    done = _all(slots, _each(given, lambda one: numbered(one, 0, order)), until, first)
+    timed = {slot: (at, det_times(parts.get(slot, Arrivals()), at)) for slot, at in versions.items()}
+    numbers = numbers_of(timed, 0)
+    done = _all(slots, {slot: numbered(part, *numbers[slot]) for slot, part in given.items()}, until, first)
     return slots, joined(program, [ledger_of(one) for one in done])
-
-
-def _each(parts: Mapping[int, Arrivals], change: object) -> dict[int, Arrivals]:
-    assert callable(change)
-    return {slot: change(part) for slot, part in parts.items()}
 
 
 def _all(slots: Slots, parts: Mapping[int, Arrivals], until: int, first: int | None) -> Iterator[list[Ticked]]:

@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
 from augury.engine.ledger import REJECTED, Ledger, joined
-from augury.engine.sharded import Slots, to_absorb
+from augury.engine.sharded import Slots, shared_ids, to_absorb
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.arrivals import arrivals
 from augury.history.json_lines import read_line
@@ -39,9 +39,9 @@ from augury.spark.stepping import (
     Told,
     accepted_in,
     for_slots,
+    identified_in,
     numbered,
     positions_of,
-    shared_ids,
     slots_on_spark,
     step_of,
     told_by,
@@ -190,7 +190,7 @@ def stepped(
         rows = _run(spark, pieces, judges, dict.fromkeys(open_, ()), SPARK_PIECES)
         for program in sorted(open_):
             accepted = accepted_in(rows[program])
-            shared = shared_ids(told[program], steps[program].sources, rows[program])
+            shared = shared_ids(identified_in(told[program], steps[program].sources, rows[program]))
             more = to_absorb(shared, positions_of(accepted), absorbed[program])
             if more is None:
                 numbers[program] = numbered(accepted, steps[program].after_seq)

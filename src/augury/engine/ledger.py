@@ -22,7 +22,7 @@ from augury.engine.lines import action_line, version_lines
 from augury.engine.log_rows import COUNTS, PHASES, action_row, rejected_rows, tick_row
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import ClassKind, EventClass, key_of
-from augury.history.views import history_schema, system_names
+from augury.history.views import system_names
 from augury.kernels.batch import Integers
 from augury.kernels.columns import arrow_type
 from augury.kernels.order import in_order, least_first, places
@@ -237,11 +237,6 @@ def renumbered(event_class: EventClass, table: pa.Table) -> pa.Table:
 
 def _replaced(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
-
-
-def no_versions(event_class: EventClass) -> pa.Table:
-    """A history without a version."""
-    return history_schema(event_class).empty_table()
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------

@@ -153,22 +153,31 @@ def parted(came: Arrivals, until_us: int) -> tuple[Arrivals, Arrivals]:
     return some(lambda det_time: det_time < until_us), some(lambda det_time: det_time >= until_us)
 
 
-def shared_ids(came: Mapping[int, Arrivals], slots: Slots) -> list[list[Moment]]:
+Identified = tuple[int, str, Moment, int]
+"""A row with an event_id: the code of its class, the id, where it stands, and its slot."""
+
+
+def identified(slots: Slots, slot: int, came: Arrivals) -> Iterator[Identified]:
+    """The rows of a slot that have an event_id."""
+    codes = slots.codes[slots.shard_of(slot)]
+    for own, rows in came.rows.items():
+        if rows.part.event_id is not None:
+            moments = zip(rows.part.det_time.tolist(), rows.position.tolist(), strict=True)
+            for event_id, moment in zip(rows.part.event_id.to_pylist(), moments, strict=True):
+                if event_id is not None:
+                    yield codes[own], event_id, moment, slot
+
+
+def shared_ids(rows: Iterable[Identified]) -> list[list[Moment]]:
     """The rows of a class that have one event_id and lie in different slots, in the order of the history.
 
     The first of them that is accepted has the others absorbed, and no engine sees all of them.
     """
     rows_of: dict[tuple[int, str], list[tuple[Moment, int]]] = {}
-    for slot, one in came.items():
-        codes = slots.codes[slots.shard_of(slot)]
-        for own, rows in one.rows.items():
-            if rows.part.event_id is not None:
-                moments = zip(rows.part.det_time.tolist(), rows.position.tolist(), strict=True)
-                for event_id, moment in zip(rows.part.event_id.to_pylist(), moments, strict=True):
-                    if event_id is not None:
-                        rows_of.setdefault((codes[own], event_id), []).append((moment, slot))
-    several = (sorted(rows) for rows in rows_of.values() if len({slot for _, slot in rows}) > 1)
-    return [[moment for moment, _ in rows] for rows in several]
+    for code, event_id, moment, slot in rows:
+        rows_of.setdefault((code, event_id), []).append((moment, slot))
+    several = (sorted(some) for some in rows_of.values() if len({slot for _, slot in some}) > 1)
+    return [[moment for moment, _ in some] for some in several]
 
 
 def to_absorb(shared: Iterable[Sequence[Moment]], versions: Integers, absorbed: Collection[int]) -> int | None:
@@ -204,40 +213,45 @@ def provisionally(came: Arrivals) -> Arrivals:
 def accepted(ticks: Iterable[Ticked]) -> Integers:
     """The positions of rows that became versions, of engines that read them with provisional numbers."""
     found = [versions.seq - 1 for ticked in ticks for versions in ticked.read]
-    return np.sort(np.concatenate([np.zeros(0, np.int64), *found]))
+    return np.sort(_joined(found))
 
 
-def numbered(came: Arrivals, after_seq: int, order: Integers) -> Arrivals:
-    """The rows with their numbers: `order` has the positions of all that are versions, in the order of the history.
+def det_times(came: Arrivals, position: Integers) -> Integers:
+    """The det_time of rows by their positions, which are ascending."""
+    at = _joined(rows.position for rows in came.rows.values())
+    time = _joined(rows.part.det_time for rows in came.rows.values())
+    order = np.argsort(at)
+    return time[order][np.searchsorted(at[order], position)]
 
-    A row that is none has the number 0.
-    """
-    positions = np.argsort(order)
+
+Numbers = Mapping[int, tuple[Integers, Integers]]
+"""By slot the positions of versions, ascending, with the det_time of each, or its number."""
+
+
+def numbers_of(versions: Numbers, after_seq: int) -> dict[int, tuple[Integers, Integers]]:
+    """The numbers of versions over all slots, by det_time and position; given are their det_times."""
+    position = _joined(positions for positions, _ in versions.values())
+    det_time = _joined(times for _, times in versions.values())
+    seq = np.empty(len(position), np.int64)
+    seq[np.lexsort((position, det_time))] = np.arange(after_seq + 1, after_seq + 1 + len(position))
+    found, begin = {}, 0
+    for slot, (positions, _) in versions.items():
+        found[slot] = (positions, seq[begin : begin + len(positions)])
+        begin += len(positions)
+    return found
+
+
+def numbered(came: Arrivals, position: Integers, seq: Integers) -> Arrivals:
+    """The rows with the numbers of those that are versions, given by position; a row that is none has the number 0."""
     rows = {}
     for code, one in came.rows.items():
-        rows[code] = replace(one, seq=_numbers(one.position, order, positions, after_seq))
+        found = np.zeros(len(one), np.int64)
+        if len(position):
+            at = np.minimum(np.searchsorted(position, one.position), len(position) - 1)
+            found = np.where(position[at] == one.position, seq[at], 0)
+        rows[code] = replace(one, seq=found)
     return replace(came, rows=rows)
 
 
-def _numbers(position: Integers, order: Integers, at: Integers, after_seq: int) -> Integers:
-    if not len(order):
-        return np.zeros(len(position), np.int64)
-    found = np.minimum(np.searchsorted(order[at], position), len(order) - 1)
-    return np.where(order[at[found]] == position, after_seq + 1 + at[found], 0)
-
-
-def in_history_order(came: Mapping[int, Arrivals] | Sequence[Arrivals], versions: Integers) -> Integers:
-    """The positions of versions by det_time, and then as they came; `versions` are ascending."""
-    if not len(versions):
-        return versions
-    det_time = np.zeros(len(versions), np.int64)
-    for rows in _all_rows(came.values() if isinstance(came, Mapping) else came):
-        at = np.searchsorted(versions, rows.position)
-        there = (at < len(versions)) & (versions[np.minimum(at, len(versions) - 1)] == rows.position)
-        det_time[at[there]] = rows.part.det_time[there]
-    return versions[np.lexsort((versions, det_time))]
-
-
-def _all_rows(came: Iterable[Arrivals]) -> Iterator[ClassRows]:
-    for one in came:
-        yield from one.rows.values()
+def _joined(arrays: Iterable[Integers]) -> Integers:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])

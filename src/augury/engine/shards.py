@@ -12,7 +12,7 @@ in which every class with a key has an attribute of the key: so all versions of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -235,11 +235,6 @@ def _select_ways(plan: EnginePlan, unit: SelectUnit) -> tuple[list[Way], str]:
         if all(classes[place].attribute(name) is not None for place, name in way.items()):
             found.append({**way, unit.place: attribute})
     return found, "" if found else "it falls apart by times only"
-
-
-def names_of(plan: EnginePlan, places: Iterable[int]) -> str:
-    """Classes in a sentence."""
-    return ", ".join(plan.classes[place].event_class.name for place in places)
 
 
 def received_in(plan: EnginePlan, shard: Shard) -> tuple[int, ...]:

@@ -19,7 +19,17 @@ from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects, runnable
 from augury.engine.ledger import Ledger, ledger_of
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
-from augury.engine.sharded import Slots, absorbing, accepted, parted, provisionally
+from augury.engine.sharded import (
+    Identified,
+    Slots,
+    absorbing,
+    accepted,
+    det_times,
+    identified,
+    numbered,
+    parted,
+    provisionally,
+)
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, next_tick, ticks
@@ -169,6 +179,12 @@ class _Held:
     pieces: list[tuple[int, bytes]]
     numbers: list[bytes]
 
+    def given(self) -> tuple[Integers, Integers]:
+        """The positions of versions and their numbers; a slot has at most one such row."""
+        none = np.zeros(0, np.int64)
+        found: tuple[Integers, Integers] = pickle.loads(self.numbers[0]) if self.numbers else (none, none)
+        return found
+
 
 def _by_slot(batches: Batches) -> dict[int, _Held]:
     found: dict[int, _Held] = {}
@@ -203,15 +219,10 @@ def _waiting(step: Step, slot: int) -> list[tuple[int, bytes]]:
     return found
 
 
-def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[tuple[int, str, int, int]]:
+def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[Identified]:
     codes = step.slots.codes[step.slots.shard_of(slot)]
-    found: list[tuple[int, str, int, int]] = []
-    for own, rows in arrivals_of(kit.program, _waiting(step, slot), codes, step.sources).rows.items():
-        if rows.part.event_id is not None:
-            moments = zip(rows.part.det_time.tolist(), rows.position.tolist(), strict=True)
-            ids = zip(rows.part.event_id.to_pylist(), moments, strict=True)
-            found += [(codes[own], event_id, *moment) for event_id, moment in ids if event_id is not None]
-    return found
+    waited = arrivals_of(kit.program, _waiting(step, slot), codes, step.sources)
+    return list(identified(step.slots, slot, waited))
 
 
 # ---- tasks -------------------------------------------------------------------------------------------------------
@@ -253,15 +264,6 @@ def _is_surely_accepted(plan: EnginePlan, code: int, rows: ClassRows) -> bool:
     return not plan.received_classes[code].key and part.event_id is None and part.withdrawal is None
 
 
-def det_times(came: Arrivals, position: Integers) -> Integers:
-    """The det_time of rows by their positions, which are ascending."""
-    every = [np.zeros(0, np.int64), *(rows.position for rows in came.rows.values())]
-    times = [np.zeros(0, np.int64), *(rows.part.det_time for rows in came.rows.values())]
-    at, time = np.concatenate(every), np.concatenate(times)
-    order = np.argsort(at)
-    return time[order][np.searchsorted(at[order], position)]
-
-
 @dataclass(frozen=True, slots=True)
 class Run:
     """Pieces of some slots, with the numbers of their versions where there are several slots → what their ticks did."""
@@ -276,7 +278,7 @@ class Run:
             try:
                 came, waits = _came(self.step, kit, slot, held)
                 if len(self.step.slots) > 1:
-                    came = _numbered(came, held.numbers)
+                    came = numbered(came, *held.given())
                 state = _state(self.step, kit, slot)
                 done = _ticked(self.step, kit, state, came)
             except (CannotRun, CorruptFile) as error:
@@ -340,21 +342,6 @@ def packed_again(sources: Sources, rows: ClassRows) -> bytes:
     """Rows that were unpacked, as bytes again."""
     given: list[Source] = [sources.order[int(at)] for at in rows.position >> 40]
     return packed(rows, given, rows.position & ((1 << 40) - 1))
-
-
-def _numbered(came: Arrivals, numbers: Sequence[bytes]) -> Arrivals:
-    """The rows with the numbers of those that are versions."""
-    given = [pickle.loads(content) for content in numbers]
-    position = np.concatenate([np.zeros(0, np.int64), *(one[0] for one in given)])
-    seq = np.concatenate([np.zeros(0, np.int64), *(one[1] for one in given)])
-    rows = {}
-    for code, one in came.rows.items():
-        found = np.zeros(len(one), np.int64)
-        if len(position):
-            at = np.minimum(np.searchsorted(position, one.position), len(position) - 1)
-            found = np.where(position[at] == one.position, seq[at], 0)
-        rows[code] = replace(one, seq=found)
-    return replace(came, rows=rows)
 
 
 def _as_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
-from augury.engine.sharded import Moment, Slots, slots_of, to_absorb
+from augury.engine.sharded import Identified, Numbers, Slots, numbers_of, shared_ids, slots_of, to_absorb
 from augury.kernels.batch import Integers
 from augury.spark.arriving import (
     NUMBERS,
@@ -116,7 +116,8 @@ def judged(
         step = replace(step, absorbed=absorbed)
         rows = by_slot(spark, pieces, step, ()).mapInArrow(Judge(step), SPARK_PIECES).toArrow()
         accepted = accepted_in(rows)
-        more = to_absorb(shared_ids(found, step.sources, rows), positions_of(accepted), absorbed)
+        shared = shared_ids(identified_in(found, step.sources, rows))
+        more = to_absorb(shared, positions_of(accepted), absorbed)
         if more is None:
             return numbered(accepted, step.after_seq), absorbed
         absorbed |= {more}
@@ -140,29 +141,18 @@ def positions_of(accepted: Mapping[int, tuple[Integers, Integers]]) -> Integers:
     return np.concatenate([np.zeros(0, np.int64), *(positions for positions, _ in accepted.values())])
 
 
-def numbered(accepted: Mapping[int, tuple[Integers, Integers]], after_seq: int) -> list[pa.RecordBatch]:
-    """Number versions over all slots by det_time and position; a row for each slot that has some."""
-    slots = list(accepted)
-    position = np.concatenate([np.zeros(0, np.int64), *(accepted[slot][0] for slot in slots)])
-    det_time = np.concatenate([np.zeros(0, np.int64), *(accepted[slot][1] for slot in slots)])
-    seq = np.empty(len(position), np.int64)
-    seq[np.lexsort((position, det_time))] = np.arange(after_seq + 1, after_seq + 1 + len(position))
-    ends = np.cumsum([len(accepted[slot][0]) for slot in slots])
-    parts = zip(slots, np.split(position, ends[:-1]), np.split(seq, ends[:-1]), strict=True) if slots else ()
-    return [piece(slot, NUMBERS, pickle.dumps((at, own))) for slot, at, own in parts if len(at)]
+def numbered(accepted: Numbers, after_seq: int) -> list[pa.RecordBatch]:
+    """Number versions over all slots; a row for each slot that has some."""
+    found = numbers_of(accepted, after_seq)
+    return [piece(slot, NUMBERS, pickle.dumps((at, seq))) for slot, (at, seq) in found.items() if len(at)]
 
 
-def shared_ids(found: Told, sources: Sources, judged: pa.Table | None = None) -> list[list[Moment]]:
-    """The rows that have one event_id in different slots, in the order of the history; also such as have waited."""
-    rows_of: dict[tuple[int, str], list[tuple[Moment, int]]] = {}
+def identified_in(found: Told, sources: Sources, judged: pa.Table | None = None) -> Iterator[Identified]:
+    """The rows that have an event_id: those that came, and such as have waited."""
     for code, event_id, det_time, source, number, slot in found.ids:
-        position = sources.position(source, number)
-        rows_of.setdefault((code, event_id), []).append(((det_time, position), slot))
-    for slot, content in () if judged is None else _told_as(judged, WAITED):
-        for code, event_id, det_time, position in pickle.loads(content):
-            rows_of.setdefault((code, event_id), []).append(((det_time, position), slot))
-    several = (sorted(rows) for rows in rows_of.values() if len({slot for _, slot in rows}) > 1)
-    return [[moment for moment, _ in rows] for rows in several]
+        yield code, event_id, (det_time, sources.position(source, number)), slot
+    for _, content in () if judged is None else _told_as(judged, WAITED):
+        yield from pickle.loads(content)
 
 
 def by_slot(spark: SparkSession, pieces: DataFrame | None, step: Step, further: Iterable[pa.RecordBatch]) -> DataFrame:
