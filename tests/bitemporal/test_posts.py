@@ -1,9 +1,12 @@
-"""Posts one by one: what is surely fine is never refused, and the quick way to a line says the same as the slow one."""
+"""Posts: what is surely fine is never refused, the quick way to a line says what the slow one says, nobody is lost."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from random import Random
+from threading import Thread
+from time import monotonic
 from typing import Any
 
 from augury.api import compile
@@ -12,6 +15,7 @@ from augury.history.json_lines import read_line
 from augury.history.plain import plainly_fine
 from augury.history.raw import RawRows, whole_json
 from augury.local.posts import _line
+from augury.local.running import LocalEngine
 
 PROGRAM = compile(
     """
@@ -74,3 +78,26 @@ def test_the_quick_way_to_a_line_says_the_same() -> None:
         assert repr(row) == repr(expected), event
         if isinstance(expected, dict):
             assert line.encode() == slow
+
+
+def test_who_writes_for_others_is_not_lost_when_somebody_flushes(tmp_path: Path) -> None:
+    """A flush may write the event of who leads, or of who is to lead next: the lead goes on all the same."""
+    with LocalEngine(PROGRAM, str(tmp_path / "s.db"), clock=lambda: 1_770_000_000_000_000) as engine:
+        errors: list[BaseException] = []
+
+        def post(number: int) -> None:
+            try:
+                for n in range(100):
+                    engine.post({"event": "M", "key": number * 1000 + n})
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [Thread(target=post, args=(number,), daemon=True) for number in range(16)]
+        for thread in threads:
+            thread.start()
+        until = monotonic() + 60
+        while any(thread.is_alive() for thread in threads) and monotonic() < until:
+            engine.flush()
+        assert not any(thread.is_alive() for thread in threads), "somebody waits for a lead that nobody has"
+        assert not errors
+        assert sum(len(ticked.read[0]) for ticked in engine.advance_to(1_770_000_010_000_000) if ticked.read) == 1600

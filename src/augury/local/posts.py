@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from threading import Event, Lock
@@ -53,12 +54,9 @@ class _Ticket:
     is_awaited: bool
     place: int | None = None
     error: BaseException | None = None
+    is_heir: bool = False
     wake: Lock = field(default_factory=Lock)
     """Held while its thread waits."""
-
-    @property
-    def is_done(self) -> bool:
-        return self.place is not None or self.error is not None
 
 
 class Posts:
@@ -81,7 +79,8 @@ class Posts:
         """Write an event, with those of others who wait; or leave it to the next who does."""
         ticket = _Ticket(*_line(event), wait)
         if not wait:
-            self._queue.append(ticket)
+            with self._leading:
+                self._queue.append(ticket)
             return None
         ticket.wake.acquire()
         with self._leading:
@@ -91,8 +90,8 @@ class Posts:
             self._all_there.set()
         if not leads:
             ticket.wake.acquire()  # until it is written, or it is its turn to write
-        if not ticket.is_done:
-            self._lead()
+        if leads or ticket.is_heir:
+            self._lead()  # whether or not `flush` has written its own event meanwhile: others count on it
         if ticket.error is not None:
             raise ticket.error
         assert ticket.place is not None
@@ -112,8 +111,10 @@ class Posts:
             with self._leading:
                 heir = next((one for one in self._queue if one.is_awaited), None)
                 self._is_led = heir is not None
+                if heir is not None:
+                    heir.is_heir = True  # it leads, also if `flush` writes its event before it wakes
             if heir is not None:
-                heir.wake.release()
+                _wake([heir])
 
     def _gather(self) -> None:
         """Give those who were in the last group a moment to come again: one write for all costs little more."""
@@ -161,7 +162,7 @@ class Posts:
             lines = [_broken_line(r) if isinstance(r, Broken) else t.line for r, t in zip(rows, tickets, strict=True)]
         except BaseException as error:
             tickets = tickets or self._popped()
-            self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.is_awaited)
+            self._put_back([ticket for ticket in tickets if not ticket.is_awaited])
             return _failed(tickets, error)
         # Until it says so, they may be there all the same, if only the answer was lost: `_settle` finds out.
         self._doubtful = [ticket for ticket in tickets if not ticket.is_awaited]
@@ -181,7 +182,12 @@ class Posts:
         return None
 
     def _popped(self) -> list[_Ticket]:
-        return [self._queue.popleft() for _ in range(len(self._queue))]
+        with self._leading:  # who looks for an heir must not find one that is on its way already
+            return [self._queue.popleft() for _ in range(len(self._queue))]
+
+    def _put_back(self, tickets: Sequence[_Ticket]) -> None:
+        with self._leading:
+            self._queue.extendleft(reversed(tickets))
 
     def _settle(self) -> None:
         """Where it is in doubt what the store has, look: a group was written as a whole, or not at all."""
@@ -190,7 +196,7 @@ class Posts:
         kept = self._store.waiting()
         rows, _ = self._read([(self._timed(_parsed(post.line), post.det_time), post.line) for _, post in kept])
         if not kept or kept[-1][0] <= self._last:
-            self._queue.extendleft(reversed(self._doubtful))
+            self._put_back(self._doubtful)
         self._waiting = {place: row for (place, _), row in zip(kept, rows, strict=True)}
         self._last = max([self._last, *self._waiting])
         self._doubtful = None
@@ -247,7 +253,9 @@ def _failed(tickets: Iterable[_Ticket], error: BaseException) -> BaseException:
 def _wake(tickets: Iterable[_Ticket]) -> None:
     for ticket in tickets:
         if ticket.is_awaited:
-            ticket.wake.release()
+            # Who writes it and who gives it the lead may both wake it before it runs: once is enough.
+            with suppress(RuntimeError):
+                ticket.wake.release()
 
 
 _DET_FIELDS: Final = frozenset(name for name, time in TIME_ATTRIBUTES.items() if time == "det_time")
