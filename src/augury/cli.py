@@ -332,6 +332,7 @@ def history_command(
     from augury.api import compile as compile_program
     from augury.clock import NoSuchTime
     from augury.lake.errors import LakeError
+    from augury.lake.errors import NoSuchClass as NotInLake
     from augury.local.lakes import ask_lake, ask_lake_log, is_lake
     from augury.local.store.asking import Question, ask, ask_log
     from augury.local.store.errors import NoDriver, NoSuchClass, StoreError
@@ -351,7 +352,7 @@ def history_command(
         raise typer.Exit(1) from None
     except (StoreError, LakeError) as error:
         typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(3 if isinstance(error, NoDriver) else 2) from None
+        raise typer.Exit(3 if isinstance(error, NoDriver) else 1 if isinstance(error, NotInLake) else 2) from None
     _write_table(answer.table, answer.event, output, to)
 
 

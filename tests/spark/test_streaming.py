@@ -8,7 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from augury.cli import app
 from augury.history.raw import RawTable
 from augury.lake import Lake
 from augury.spark.committed import ledger_in
@@ -91,3 +93,19 @@ def test_a_replay_cut_anywhere_is_the_same(spark: SparkSession) -> None:
     case = CASES["groceries"]
     ledger = replay(spark, case.program, [case.raw], cuts=(1, 2, len(case.lines) - 1), buckets=3)
     assert outcome(case.program, ledger) == locally(case)
+
+
+def test_a_replay_does_not_mix_with_what_a_folder_has(spark: SparkSession, tmp_path: Path) -> None:
+    """The command line says so, and the folder stays as it is; so does a class that a lake does not have."""
+    store = str(tmp_path / "lake")
+    asked = ["--events", "examples/groceries/events.jsonl", "--engine", "spark-stream", "--store", store]
+    command = ["run", "examples/groceries/groceries.bicepl", *asked]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    commits = Lake.open(store).last_commit()
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 2
+    assert "E530" in again.stderr
+    assert "has ticks already: a replay begins with an empty folder" in again.stderr
+    assert Lake.open(store).last_commit() == commits
+    unknown = CliRunner().invoke(app, ["history", "Deliveri", "--store", store])
+    assert (unknown.exit_code, "did you mean `Delivery`?" in unknown.stderr) == (1, True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.engine.plan import EnginePlan, engine_plan
@@ -117,26 +116,8 @@ def split(slots: Slots, came: Arrivals) -> dict[int, Arrivals]:
         slot_of_row = slots.slots_of(code, rows.part)
         for slot in np.unique(slot_of_row).tolist():
             own = slots.codes[slots.shard_of(slot)].index(code)
-            found.setdefault(slot, {})[own] = taken(rows, np.flatnonzero(slot_of_row == slot))
+            found.setdefault(slot, {})[own] = rows.at(np.flatnonzero(slot_of_row == slot))
     return {slot: Arrivals(dict(sorted(rows.items())), (), came.place) for slot, rows in found.items()}
-
-
-def taken(rows: ClassRows, at: Integers) -> ClassRows:
-    """Some of the rows."""
-    part, places = rows.part, pa.array(at)
-    return ClassRows(
-        Part(
-            tuple(column.take(places) for column in part.values),
-            part.occ_time[at],
-            part.det_time[at],
-            None if part.withdrawal is None else part.withdrawal[at],
-            None if part.event_id is None else part.event_id.take(places),
-        ),
-        rows.position[at],
-        None if rows.source_time is None else rows.source_time[at],
-        None if rows.seq is None else rows.seq[at],
-        None if rows.known is None else rows.known[at],
-    )
 
 
 def parted(came: Arrivals, until_us: int) -> tuple[Arrivals, Arrivals]:
@@ -147,7 +128,7 @@ def parted(came: Arrivals, until_us: int) -> tuple[Arrivals, Arrivals]:
         for code, one in came.rows.items():
             at = np.flatnonzero(which(one.part.det_time))
             if len(at):
-                rows[code] = one if len(at) == len(one) else taken(one, at)
+                rows[code] = one if len(at) == len(one) else one.at(at)
         return replace(came, rows=rows)
 
     return some(lambda det_time: det_time < until_us), some(lambda det_time: det_time >= until_us)

@@ -44,6 +44,23 @@ class ClassRows:
         """How many rows there are."""
         return len(self.part)
 
+    def at(self, rows: Integers) -> ClassRows:
+        """Some of the rows, in the order given."""
+        part, places = self.part, pa.array(rows)
+        return ClassRows(
+            Part(
+                tuple(column.take(places) for column in part.values),
+                part.occ_time[rows],
+                part.det_time[rows],
+                None if part.withdrawal is None else part.withdrawal[rows],
+                None if part.event_id is None else part.event_id.take(places),
+            ),
+            self.position[rows],
+            None if self.source_time is None else self.source_time[rows],
+            None if self.seq is None else self.seq[rows],
+            None if self.known is None else self.known[rows],
+        )
+
     def between(self, begin: int, end: int) -> ClassRows:
         """The rows from one place up to another."""
         if begin == 0 and end == len(self):
@@ -136,21 +153,8 @@ def _ordered(event_class: EventClass, parts: list[Part], position: Integers, not
     if not_before_us is not None and (part.det_time < not_before_us).any():
         claimed = part.det_time
         part = replace(part, det_time=np.maximum(claimed, not_before_us))
-    if in_order([part.det_time]):
-        return ClassRows(part, position, claimed)
-    order = np.argsort(part.det_time, kind="stable")
-    taken = pa.array(order)
-    return ClassRows(
-        Part(
-            tuple(column.take(taken) for column in part.values),
-            part.occ_time[order],
-            part.det_time[order],
-            None if part.withdrawal is None else part.withdrawal[order],
-            None if part.event_id is None else part.event_id.take(taken),
-        ),
-        position[order],
-        None if claimed is None else claimed[order],
-    )
+    rows = ClassRows(part, position, claimed)
+    return rows if in_order([part.det_time]) else rows.at(np.argsort(part.det_time, kind="stable"))
 
 
 def _joined(event_class: EventClass, parts: list[Part]) -> Part:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects
+from augury.engine.known import KnownIds
 from augury.engine.lines import tick_lines
 from augury.engine.plan import engine_plan, ticks_too_often
 from augury.engine.ports import Store
 from augury.engine.state import initial
 from augury.engine.tick import Ports, ticks
 from augury.engine.ticked import Ticked
-from augury.event import EventClass, key_of
 from augury.history.arrivals import Arrivals
 from augury.history.raw import Rejected
 from augury.history.refusing import told
@@ -85,25 +85,6 @@ class TickReplay:
         self.failed += len(ticked.failed)
         for failure in ticked.failed[: FAILURES_SHOWN_MAX - len(self.failures)]:
             self.failures.append((failure.event_class, failure.reason))
-
-
-class KnownIds:
-    """The ids of the versions of a replay, which has no store to ask."""
-
-    def __init__(self) -> None:
-        """No version was read yet."""
-        self._ids: dict[str, set[str]] = {}
-
-    def note(self, ticked: Ticked) -> None:
-        """Remember the ids of what a tick has read."""
-        for versions in ticked.read:
-            if versions.event_id is not None:
-                ids = self._ids.setdefault(key_of(versions.event_class.name), set())
-                ids.update(versions.event_id.drop_null().to_pylist())
-
-    def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
-        """Those of the ids that a version of this class has."""
-        return self._ids.get(key_of(event_class.name), set()).intersection(event_ids)
 
 
 def _joined(one: Rejected, other: Rejected) -> Rejected:

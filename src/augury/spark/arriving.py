@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from augury.algebra.program import Program
-from augury.engine.sharded import Slots, taken
+from augury.engine.sharded import Slots
 from augury.history.arrivals import Arrivals, ClassRows, arrived
 from augury.history.coming import Came, came, received
 from augury.history.json_lines import read_line
@@ -135,7 +135,7 @@ class Ingest:
             for slot in np.unique(slot_of_row).tolist():
                 at = np.flatnonzero(slot_of_row == slot)
                 for some in np.split(at, range(_ROWS_AT_ONCE, len(at), _ROWS_AT_ONCE)):
-                    content = packed(taken(one, some), [given[i] for i in source[some].tolist()], number[some])
+                    content = packed(one.at(some), [given[i] for i in source[some].tolist()], number[some])
                     yield piece(slot, code, content)
         yield piece(SUMMARY, SUMMARY, pickle.dumps(summary))
 

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.ledger import Ledger
-from augury.engine.sharded import Slots, taken
+from augury.engine.sharded import Slots
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import Came, came
 from augury.history.raw import Raw
@@ -159,7 +159,7 @@ def _cut(every: Arrivals, cuts: Sequence[int] | None, summary: Summary) -> Itera
         for code, rows in every.rows.items():
             at = np.flatnonzero((ranks[code] >= begin) & (ranks[code] < end))
             if len(at):
-                some[code] = taken(rows, at)
+                some[code] = rows.at(at)
         yield Arrivals(some, (), every.place), told
         told = Summary(rows=dict(summary.rows))
 
@@ -178,5 +178,5 @@ def _pieces(
         for slot in np.unique(slot_of_row).tolist():
             at = np.flatnonzero(slot_of_row == slot)
             sources = [given[i] for i in source[code][at].tolist()]
-            yield piece(slot, code, packed(taken(rows, at), sources, number[code][at]))
+            yield piece(slot, code, packed(rows.at(at), sources, number[code][at]))
     yield piece(SUMMARY, SUMMARY, pickle.dumps(told))

@@ -6,6 +6,7 @@ In: a program and raw events as the readers give them. Out: a ledger, in memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from pyspark.sql import SparkSession
 
@@ -13,6 +14,7 @@ from augury.algebra.program import Program
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger
 from augury.history.raw import Raw
+from augury.lake import Lake, LakeExists, NoLake
 from augury.spark.replaying import by_ticks, replay
 from augury.spark.session import session
 
@@ -26,10 +28,19 @@ def run_by_ticks(
     store: str | None = None,
     spark: SparkSession | None = None,
 ) -> Ledger:
-    """What a program does over these events; raises `CannotRun` and `NoSpark`."""
+    """What a program does over these events; raises `CannotRun`, `NoSpark` and `LakeError`."""
     runnable(program)  # refuse what does not run before a JVM is started
+    if store is not None:
+        _require_unused(store)
     spark = spark or session()
     if is_stream:
         return replay(spark, program, events, until_us=until_us, store=store)
     with by_ticks(spark, program, events, until_us=until_us) as detected:
         return detected.collect_ledger()
+
+
+def _require_unused(store: str) -> None:
+    """Raise `LakeExists` where a folder has ticks already, which a replay would be mixed with."""
+    with suppress(NoLake):
+        if Lake.open(store).last() is not None:
+            raise LakeExists(f"`{store}` has ticks already: a replay begins with an empty folder")

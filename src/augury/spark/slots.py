@@ -8,7 +8,7 @@ how far to go.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects, runnable
+from augury.engine.known import KnownIds as ReadIds
 from augury.engine.ledger import Ledger, ledger_of
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
 from augury.engine.sharded import (
@@ -34,7 +35,6 @@ from augury.engine.snapshot import loaded_state, saved_state
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, next_tick, ticks
 from augury.engine.ticked import Ticked
-from augury.event import EventClass, key_of
 from augury.history.arrivals import Arrivals, ClassRows
 from augury.history.schedule import TooManyDue
 from augury.history.views import system_names
@@ -129,22 +129,6 @@ def kit_of(step: Step, slot: int) -> Kit:
     return _KITS[key]
 
 
-class _Ids:
-    """The event_ids of what the slot has read in this step; those of earlier ones come with the rows."""
-
-    def __init__(self) -> None:
-        self._ids: dict[str, set[str]] = {}
-
-    def note(self, ticked: Ticked) -> None:
-        for versions in ticked.read:
-            if versions.event_id is not None:
-                ids = self._ids.setdefault(key_of(versions.event_class.name), set())
-                ids.update(versions.event_id.drop_null().to_pylist())
-
-    def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
-        return self._ids.get(key_of(event_class.name), set()).intersection(event_ids)
-
-
 def _state(step: Step, kit: Kit, slot: int) -> EngineState:
     path = step.states.get(slot)
     if path is None:
@@ -160,7 +144,7 @@ def _state(step: Step, kit: Kit, slot: int) -> EngineState:
 
 
 def _ticked(step: Step, kit: Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
-    ids = _Ids()
+    ids = ReadIds()  # those of earlier steps come with the rows
     found = []
     first = step.first_tick
     try:
