@@ -50,14 +50,16 @@ def tree(pid: int) -> Iterator[int]:
     """A process and all below it."""
     yield pid
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
-        others = [p.name for p in Path(f"/proc/{pid}/task").iterdir() if p.name != str(pid)]
-        for task in others:
-            children += Path(f"/proc/{pid}/task/{task}/children").read_text("ascii").split()
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except FileNotFoundError:
         return
-    for child in children:
-        yield from tree(int(child))
+    for thread in threads:
+        try:
+            children = (thread / "children").read_text("ascii").split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a thread that has just ended leaves its children to another
+        for child in children:
+            yield from tree(int(child))
 
 
 def cpu_seconds() -> float:
@@ -66,7 +68,7 @@ def cpu_seconds() -> float:
     for pid in tree(os.getpid()):
         try:
             fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
         total += sum(map(int, fields[11:15]))
     return total / os.sysconf("SC_CLK_TCK")

@@ -46,10 +46,14 @@ ALLOWED: dict[str, set[str]] = {
     "lake": NOUNS | {"algebra", "kernels", "history", "engine"},
     "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
-    "actions": NOUNS | {"algebra", "history", "engine"},
+    "environment": set(),  # the world, behind one object
+    "actions": NOUNS | {"environment", "algebra", "history", "engine", "local"},
+    "detectors": NOUNS | {"environment", "datafiles", "algebra", "history", "engine", "local"},
 }
 ALLOWED["api"] = set(ALLOWED)
 ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata", "graphs", "engine"}
+# What tries a program out: simulate, test, why.
+ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 ALLOWED["cli"] = set(ALLOWED)

@@ -10,6 +10,7 @@ from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.rule import ConditionAction, Rule, Trigger
 from augury.algebra.select import SelectPlan
+from augury.algebra.wiring import Binding, Detection
 from augury.event import EventClass, key_of
 
 
@@ -69,6 +70,8 @@ class Program:
     rules: tuple[Rule, ...] = ()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     triggers: tuple[Trigger, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    detections: tuple[Detection, ...] = ()
     text: str = field(default="", compare=False, repr=False)
     """As it was written, for whoever keeps it beside what it gave; empty for a part of a program."""
 
