@@ -56,6 +56,8 @@ ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata", "graphs"
 ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
+VERBS = {"cli_actions", "cli_detectors", "cli_trying", "cli_test"}  # what the command line is made of, by theme
+ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
@@ -64,10 +66,16 @@ HOMES: dict[str, set[str]] = {
     "pyspark": {"spark"},
     "py4j": {"spark"},
     "lark": {"language"},
-    "typer": {"cli"},
-    "rich": {"cli", "local"},
+    "typer": {"cli", *VERBS},
+    "rich": {"cli", "local", "trying", *VERBS},
     "sqlalchemy": {"local"},
     "psycopg": {"local"},
+    "aiohttp": {"environment", "server"},
+    "lxml": {"detectors"},
+    "yaml": {"trying"},
+    "nats": {"actions", "detectors"},
+    "paho": {"actions", "detectors"},
+    "confluent_kafka": {"actions", "detectors"},
 }
 
 # The core is a function of its arguments: files, clocks, chance, processes and the network live at the rim.
