@@ -47,6 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "environment": set(),  # the world, behind one object
+    "simulated": {"environment"},
     "actions": NOUNS | {"environment", "algebra", "history", "engine", "local"},
     "detectors": NOUNS | {"environment", "datafiles", "algebra", "history", "engine", "local"},
 }
