@@ -222,7 +222,7 @@ def _read(text: str, name: str) -> Checked:
     return Checked(Source(name, text), parsed.program, checked, findings.sorted())
 
 
-_UNKNOWN = frozenset({"E200", "E214", "E217", "E221", "E251"})
+_UNKNOWN = frozenset({"E200", "E214", "E217", "E221", "E251", "W392", "W393"})
 
 
 def _marked(diagnostic: Diagnostic, text: str) -> str:

@@ -57,7 +57,10 @@ def explain_program(checked: Checked, name: str | None, stage: str, *, form: str
         if name is None:
             return "\n\n".join(text for _, text in things.values()) or "the program has no COMPOSITE class"
     elif name is None:
-        return dump_syntax(checked.syntax) if stage == "syntax" else algebra.dump_program(program, _facts(program))
+        if stage == "syntax":
+            return dump_syntax(checked.syntax)
+        parts = (algebra.dump_program(program, _facts(program)), algebra.dump_wiring(program))
+        return "\n\n".join(part for part in parts if part)
     else:
         things = dict(_syntax(checked.syntax)) if stage == "syntax" else dict(_algebra(program))
     found = things.get(name.casefold())
@@ -142,13 +145,22 @@ def _blow_up(name: str, plan: MatchPlan, source: str) -> str:
 
 
 def _syntax(program: s.Program) -> Iterator[tuple[str, tuple[str, str]]]:
+    # A class, rule or trigger wins over an action or a detector of its name, so these come first.
     for statement in program.statements:
-        if not isinstance(statement, s.SetStatement | s.SourceStatement):
+        if isinstance(statement, s.Binding | s.Detection):
+            called = statement.actions if isinstance(statement, s.Binding) else (statement.name,)
+            yield from ((name.key, (name.text, dump_syntax(statement))) for name in called)
+    for statement in program.statements:
+        if isinstance(statement, s.NamedStatement):
             yield statement.name.key, (statement.name.text, dump_syntax(statement))
 
 
 def _algebra(program: Program) -> Iterator[tuple[str, tuple[str, str]]]:
     facts = _facts(program)
+    for binding in program.bindings:
+        yield binding.action.casefold(), (binding.action, algebra.dump_binding(binding))
+    for detection in program.detections:
+        yield detection.name.casefold(), (detection.name, algebra.dump_detection(detection))
     for plan in program.classes:
         yield plan.event_class.name.casefold(), (plan.event_class.name, algebra.dump_class(plan, facts))
     for rule in program.rules:

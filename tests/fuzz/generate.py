@@ -77,6 +77,39 @@ _SELECTS = (
 )
 _OCCURRING = ("occTime", "t.occTime", "{A}.occTime", "occTime + 5m", "MAX(occTime)", "{x}", "a.occTime - 1d", "5")
 
+_ACTIONS = ("act", "act", "tell", "ACT")
+_EXECUTORS = (
+    *("LOG", "PYTHON 'a.b:c'", "COMMAND 'a' 'b'", "WEBHOOK 'https://example.org'", "SQL 'sqlite:///a.db'"),
+    *("MAIL 'a@example.org'", "KAFKA 'a'", "NATS 'a.b'", "mqtt 'a/b'", "WEBHOOK ENV 'A'", "WEBHOOK", "LOG 'x'"),
+    *("PIGEON 'a'", "PYTHON 'a'", "`event` 'A'", "NATS 'a.>'", "WEBHOOK 'x' 'y'", "COMMAND ''", "SQL ENV ''"),
+)
+_SENSED = (
+    *("FILE 'a.jsonl'", "DIRECTORY 'a'", "HTTP 'https://example.org'", "HTML 'https://example.org'", "SQL 'sqlite://'"),
+    *("FEED 'https://example.org'", "NATS 'a.>'", "MQTT 'a/#'", "python 'a.b:c'", "HTTP ENV 'A'", "HTTP ''", "RSS 'a'"),
+)
+_OPTIONS = (
+    *(
+        "timeout = 10s",
+        "retries = 8",
+        "secret = ENV 'A'",
+        "table = 'a'",
+        "url = 'nats://a'",
+        "host = 'a'",
+        "tls = TRUE",
+    ),
+    *(
+        "servers = 'a:1'",
+        "server = 'a'",
+        "sender = 'a@b'",
+        "header_a = 'b'",
+        "form_B = 'c'",
+        "format = 'csv'",
+        "qos = 1",
+    ),
+    *("timeout = 0s", "timeout = 5", "retries = - 1", "retries = 1.5", "port = 1e3", "timout = 1s", "header_ = ''"),
+    *("qos = FALSE", "format = 'zip'", "RETRIES = ENV 'B'", "pages = 99999999999999999999999", "key = ENV '='"),
+)
+
 Leaf = Callable[[str], str | None]
 """A name of a kind of type where an expression stands; None where there is none."""
 
@@ -163,6 +196,8 @@ class _Grammar:
             self.set_statement: 1,
             self.source_statement: 1,
             self.subscribed_class: 2,
+            self.bind: 1,
+            self.detect: 1,
         }
         kinds += self.random.choices(list(others), weights=list(others.values()), k=self.random.randint(1, 3))
         texts = [kind() + " ;" for kind in kinds]
@@ -270,6 +305,34 @@ class _Grammar:
     def source_statement(self) -> str:
         name = self.class_name()
         return f"SOURCE {name} FROM COLUMNS ( {self.listed(lambda: f'c AS {self.attribute_of(name)}', 1, 2)} )"
+
+    # ---- acting and sensing
+
+    def bind(self) -> str:
+        actions = self.listed(lambda: self.pick(_ACTIONS), 1, 2)
+        to = f"EVENT {self.class_name()}" if self.chance(0.3) else self.pick(_EXECUTORS)
+        return f"BIND {actions} TO {to} {self.maybe(0.6, self.with_clause)}"
+
+    def with_clause(self) -> str:
+        return f"WITH ( {self.listed(lambda: self.pick(_OPTIONS), 1, 3)} )"
+
+    def detect(self) -> str:
+        name = self.class_name()
+        clauses = [
+            self.maybe(0.7, lambda: f"EVERY {self.duration()}"),
+            self.maybe(0.4, lambda: f"ITEMS {self.pick((chr(39) * 2, repr('$.a[*]'), repr('SELECT 1')))}"),
+            self.maybe(
+                0.4, lambda: f"FIELDS ( {self.listed(lambda: f'{self.attribute_of(name)} = {chr(39)}a{chr(39)}')} )"
+            ),
+            self.maybe(0.1, lambda: "NEXT '$.next'"),
+            self.maybe(0.3, lambda: f"FORWARD {self.pick(('ALL', 'CHANGED', 'some'))}"),
+            self.maybe(0.2, lambda: f"WITHDRAW {self.pick(('VANISHED', 'gone'))}"),
+            self.maybe(0.6, self.with_clause),
+        ]
+        if self.chance(0.03):
+            self.random.shuffle(clauses)
+        named = self.maybe(0.3, lambda: f"AS {self.pick(('one', 'two'))}")
+        return f"DETECT {name} {named} FROM {self.pick(_SENSED)} {' '.join(clauses)}"
 
     # ---- rules and triggers
 

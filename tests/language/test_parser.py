@@ -518,6 +518,54 @@ STATEMENTS = [
             None,
         ),
     ),
+    ("BIND f TO LOG;", s.Binding(ids("f"), Ident("LOG"), ())),
+    ("bind f, g to log with (Level = 3);", s.Binding(
+        ids("f", "g"), Ident("LOG"), (), None, (s.Option(Ident("Level"), Literal(3)),)
+    )),
+    ("BIND f TO COMMAND 'a' ENV 'B' 'it''s';", s.Binding(
+        ids("f"), Ident("COMMAND"), (Literal("a"), s.FromEnvironment("B"), Literal("it's"))
+    )),
+    ("BIND f TO EVENT A WITH (x = -1.5, y = 10s, z = TRUE, u = 'v', e = ENV 'E');", s.Binding(
+        ids("f"), Ident("EVENT"), (), Ident("A"),
+        (
+            s.Option(Ident("x"), Literal(Decimal("-1.5"))),
+            s.Option(Ident("y"), s.DurationLiteral(10, "s")),
+            s.Option(Ident("z"), Literal(True)),
+            s.Option(Ident("u"), Literal("v")),
+            s.Option(Ident("e"), s.FromEnvironment("E")),
+        ),
+    )),
+    ("BIND f TO `event` 'A';", s.Binding(ids("f"), Ident("EVENT"), (Literal("A"),))),
+    ("DETECT A FROM FILE 'a.jsonl';", s.Detection(Ident("A"), None, Ident("FILE"), Literal("a.jsonl"))),
+    (
+        "detect A as x from http env 'U' every 5m items '$.a' fields (a = 'b', occ_time = 'c') next 'n'"
+        " forward changed withdraw vanished with (pages = 3);",
+        s.Detection(
+            Ident("A"), Ident("x"), Ident("HTTP"), s.FromEnvironment("U"),
+            s.DetectClauses(
+                minutes(5), Literal("$.a"),
+                (s.FieldPath(Ident("a"), Literal("b")), s.FieldPath(Ident("occ_time"), Literal("c"))),
+                Literal("n"), Ident("CHANGED"), Ident("VANISHED"), (s.Option(Ident("pages"), Literal(3)),),
+            ),
+        ),
+    ),
+    (
+        "BIND to, bind, env TO EVENT with WITH (with = ENV 'env');",
+        s.Binding(
+            ids("to", "bind", "env"), Ident("EVENT"), (), Ident("with"),
+            (s.Option(Ident("with"), s.FromEnvironment("env")),),
+        ),
+    ),
+    (
+        "DETECT from AS fields FROM NATS 'a' FIELDS (fields = 'b') FORWARD with WITHDRAW forward WITH (next = 1);",
+        s.Detection(
+            Ident("from"), Ident("fields"), Ident("NATS"), Literal("a"),
+            s.DetectClauses(
+                fields=(s.FieldPath(Ident("fields"), Literal("b")),), forward=Ident("WITH"), withdraw=Ident("FORWARD"),
+                options=(s.Option(Ident("next"), Literal(1)),),
+            ),
+        ),
+    ),
 ]  # fmt: skip
 
 
@@ -563,6 +611,8 @@ def test_a_word_that_is_a_keyword_in_one_place_only_is_a_name_elsewhere(word):
     assert statement(f"RULE {word} ({word} INT) ACTION {word}();").name == name
     assert statement(f"RULE GROUP {word} ({word});").rules == (name,)
     assert statement(f"SET {word} {word} 5;").words == (name, name)
+    assert statement(f"BIND {word}, {word} TO EVENT {word} WITH ({word} = 1);").event_class == name
+    assert statement(f"DETECT {word} AS `{word}` FROM FILE 'x' FIELDS ({word} = 'y');").detector == name
 
 
 @pytest.mark.parametrize("word", sorted(RESERVED))

@@ -284,6 +284,21 @@ triggers = st.builds(
     s.Trigger, names, parameters, several(names, 0), st.none() | composite_sources, structures(DEPTH),
     st.none() | st.builds(s.Returns, types, names),
 )  # fmt: skip
+environment = texts.map(s.FromEnvironment)
+texts_or_environment = texts_literal | environment
+option_values = (numbers | st.booleans() | texts).map(s.Literal) | durations | environment
+options = several(st.builds(s.Option, names, option_values), 0)
+keywords = names.map(lambda word: s.Ident(word.text.upper()))
+detect_clauses = st.builds(
+    s.DetectClauses,
+    every=st.none() | durations,
+    items=st.none() | texts_literal,
+    fields=several(st.builds(s.FieldPath, names, texts_literal), 0),
+    next_page=st.none() | texts_literal,
+    forward=st.none() | keywords,
+    withdraw=st.none() | keywords,
+    options=options,
+)
 statements: SearchStrategy[s.Statement] = st.one_of(
     st.builds(s.SubscribedClass, names, st.booleans(), attributes, keys, lifespans, ons),
     st.builds(s.ComplexClass, names, attributes, keys, st.none() | lifespans, sources, ons),
@@ -297,5 +312,8 @@ statements: SearchStrategy[s.Statement] = st.one_of(
     st.builds(s.Rule, names, parameters, st.none() | conditions, st.just(()), action_lists),
     st.builds(s.RuleGroup, names, keys),
     triggers.filter(lambda trigger: trigger.events or trigger.composite),
+    st.builds(s.Binding, several(names), keywords, several(texts_or_environment, 0), st.none(), options),
+    st.builds(s.Binding, several(names), st.just(s.Ident("EVENT")), st.just(()), names, options),
+    st.builds(s.Detection, names, st.none() | names, keywords, texts_or_environment, detect_clauses),
 )
 programs = st.builds(s.Program, several(statements, 0, 2))

@@ -9,6 +9,7 @@ from augury.algebra import composite as c
 from augury.algebra import expression as e
 from augury.algebra import program as p
 from augury.algebra import rule as r
+from augury.algebra import wiring as w
 from augury.algebra.scalar import Constant
 from augury.algebra.scalar import dump as scalar
 from augury.algebra.select import SelectPlan
@@ -20,7 +21,11 @@ Facts = Callable[[SelectPlan], list[tuple[str, str]]]
 
 
 def dump_program(program: p.Program, facts: Facts = lambda _: []) -> str:
-    """Everything a program says, in order of declaration."""
+    """Everything a program says about events, in order of declaration.
+
+    Engines go on from what they kept as long as this text stays the same, so how a program is joined to the world is
+    not in it: see `dump_wiring`.
+    """
     settings = program.settings
     parts = [
         f"settings chronon {show_duration(settings.chronon_us)}, archive {'on' if settings.archive else 'off'}, "
@@ -33,6 +38,12 @@ def dump_program(program: p.Program, facts: Facts = lambda _: []) -> str:
         *(dump_trigger(trigger) for trigger in program.triggers),
     ]
     return "\n\n".join(parts)
+
+
+def dump_wiring(program: p.Program) -> str:
+    """How a program is joined to the world: its bindings and detectors; empty where it has none."""
+    bindings = "\n".join(map(dump_binding, program.bindings))
+    return "\n\n".join(part for part in (bindings, *map(dump_detection, program.detections)) if part)
 
 
 def dump_class(plan: p.ClassPlan, facts: Facts = lambda _: []) -> str:
@@ -89,6 +100,50 @@ def dump_trigger(trigger: r.Trigger) -> str:
     if trigger.returns is not None:
         lines.append(f"  returns {trigger.returns[0]} of {trigger.returns[1]}")
     return "\n".join(lines)
+
+
+def dump_binding(binding: w.Binding) -> str:
+    """What carries out one action."""
+    is_class = binding.kind is w.ExecutorKind.EVENT
+    target = "".join(f" {text if is_class else _text(text)}" for text in binding.target)
+    return f"action {binding.action} by {binding.kind}{target}{_settings(binding.settings, ', ')}"
+
+
+def dump_detection(detection: w.Detection) -> str:
+    """Where one detector gets its events from."""
+    named = "" if detection.name == detection.event_class else f" by {detection.name}"
+    lines = [f"events of {detection.event_class}{named} from {detection.kind} {_text(detection.source)}"]
+    if detection.every_us is not None:
+        lines.append(f"every {show_duration(detection.every_us)}")
+    if detection.items is not None:
+        lines.append(f"items {_text(detection.items)}")
+    lines += [f"{name} is {_text(path)}" for name, path in detection.fields]
+    if detection.next_page is not None:
+        lines.append(f"next page {_text(detection.next_page)}")
+    lines.append("forwards " + ("what is new or has changed" if detection.forward is w.Forward.CHANGED else "all"))
+    lines += ["withdraws what has vanished"] if detection.withdraws else []
+    lines += [_settings(detection.settings)] if detection.settings else []
+    return "\n  ".join(lines)
+
+
+def _settings(settings: w.Settings, before: str = "") -> str:
+    return f"{before}with " + ", ".join(f"{name} {_text(value)}" for name, value in settings) if settings else ""
+
+
+def _text(value: w.Setting) -> str:
+    match value:
+        case w.FromEnvironment(variable=variable):
+            return f"${variable}"
+        case w.Length(microseconds=microseconds):
+            return show_duration(microseconds)
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case int() | float():
+            return str(value)
+        case _:
+            assert_never(value)
 
 
 def _indent(lines: Iterable[str], levels: int) -> list[str]:

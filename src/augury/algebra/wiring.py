@@ -1,6 +1,7 @@
 """How a program is joined to the world: which executor carries out an action (BIND), where events come from (DETECT).
 
-Plain values with spans for diagnostics. Nothing here opens, asks or sends anything; `actions` and `detectors` do.
+Plain values with spans for diagnostics; `wiring_forms` says what each kind takes. Nothing here opens, asks or sends
+anything; `actions` and `detectors` do.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ Setting = str | int | float | bool | Length | FromEnvironment
 """What an option may be set to."""
 
 Settings = tuple[tuple[str, Setting], ...]
-"""What WITH says, by lower-case name."""
+"""What WITH says, by lower-case name; what follows `form_` is as it was written, for pages tell cases apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Binding:
     """`BIND action TO KIND target … WITH (…)`: what carries out the actions of a name.
 
     `target` is what the kind takes: a URL, the words of a command, `module:function`, a topic, an address; of EVENT the
-    class.
+    class. Actions are matched without regard to case (`event.key_of`); `action` is spelled as where it is done.
     """
 
     action: str

@@ -67,6 +67,8 @@ class Declarations:
     groups: dict[str, s.RuleGroup] = field(default_factory=dict)
     triggers: dict[str, s.Trigger] = field(default_factory=dict)
     sources: dict[str, s.SourceStatement] = field(default_factory=dict)
+    bindings: list[s.Binding] = field(default_factory=list)
+    detections: list[s.Detection] = field(default_factory=list)
     parameters: dict[str, tuple[Attribute, ...]] = field(default_factory=dict)
     """Of rules, and of triggers under `trigger:` and the name."""
     circular: frozenset[str] = frozenset()
@@ -100,6 +102,10 @@ def declare(program: s.Program, findings: Findings) -> Declarations:
                     _twice("source of class", name, tables.sources[name.key].event_class, findings)
                 else:
                     tables.sources[name.key] = statement
+            case s.Binding():
+                tables.bindings.append(statement)
+            case s.Detection():
+                tables.detections.append(statement)
             case s.SetStatement():
                 pass
     for key, definition in tables.definitions.items():

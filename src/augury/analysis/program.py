@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from augury.algebra import program as a
 from augury.analysis import derivations, rules
+from augury.analysis.bindings import bindings
 from augury.analysis.declarations import Declarations, Names, declare, enumerated, find_class, unknown
+from augury.analysis.detections import detections
 from augury.analysis.match import check_definitions
 from augury.analysis.strata import stratify
 from augury.clock import duration_us
@@ -34,6 +36,8 @@ def analyse(program: s.Program, findings: Findings) -> a.Program | None:
     sources = tuple(_source(source, tables, findings) for source in tables.sources.values())
     all_rules = rules.rules(tables, findings)
     all_triggers = rules.triggers(tables, findings)
+    bound = bindings(tables, plans, all_rules, findings)
+    detected = detections(tables, findings)
     if findings.has_errors():
         return None
     by_key = _with_lifespans(layers, {key_of(p.event_class.name): p for p in plans}, tables)
@@ -45,6 +49,8 @@ def analyse(program: s.Program, findings: Findings) -> a.Program | None:
         all_rules,
         MappingProxyType(dict(rules.group_table(tables))),
         all_triggers,
+        bound,
+        detected,
     )
 
 

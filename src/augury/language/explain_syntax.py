@@ -88,6 +88,18 @@ _PART_FORMS = {
     "EXISTS": "EXISTS x E",
     "RELATIVE": "relative(E, F) or relative+(E)",
 }
+# The same of the statements that join a program to the world, whose words are names elsewhere.
+_WIRING_FORMS = {
+    "EVERY": "EVERY 30s",
+    "ITEMS": "ITEMS '$.deliveries[*]'",
+    "FIELDS": "FIELDS (attribute = 'where it is', …)",
+    "NEXT": "NEXT '$.next'",
+    "FORWARD": "FORWARD CHANGED",
+    "WITHDRAW": "WITHDRAW VANISHED",
+    "WITH": "WITH (timeout = 10s, secret = ENV 'NAME')",
+    "ENV": "ENV 'NAME'",
+    "EVENT": "BIND action TO EVENT Class",
+}
 _NO_PART = frozenset({"BY", "AS", "WHEN", "THEN", "ELSE", "AT", "POST", "TRUE", "FALSE", "NULL", "NOW", "NOT"})
 _BRACKETED = frozenset({"ID", "LIFESPAN", "OVER", "COLUMNS", "CAST", "PERIODIC", "APERIODIC", "RELATIVE", "ANY"})
 _CLASS_FORM = "EVENT CLASS name (attribute TYPE, …) ID (attribute, …)"
@@ -103,7 +115,11 @@ _STATEMENT_FORMS = {
     "GROUP": "RULE GROUP name (rule, …)",
     "RULE": "RULE name (parameter TYPE, …) CONDITION … ACTION … ALTERNATIVEACTION …",
     "TRIGGER": "TRIGGER name (parameter TYPE, …) TRIGGEREVENT … COMPOSITEEVENT … RULESTRUC …",
+    "BIND": "BIND action TO LOG, or BIND action TO WEBHOOK 'https://…' WITH (timeout = 10s)",
+    "DETECT": "DETECT Class FROM HTTP 'https://…' EVERY 30s ITEMS '…' FIELDS (attribute = '…')",
 }
+# After which word of which statement a kind stands, and one that may stand there.
+_KIND_STARTS = {("BIND", "TO"): "WEBHOOK", ("DETECT", "FROM"): "HTTP"}
 _ACTION_STARTS = frozenset({"DO", "ACTION", "ALTERNATIVEACTION", "POST", "COMMA"})
 # Two tokens that touch, and what is meant by them.
 _PAIRS = {"=>": ">=", "=<": "<=", "><": "<>", "&&": "AND", "->": ">", "/*": "--", "//": "--", "::": "CAST"}
@@ -331,6 +347,8 @@ def _keyword(surprise: _Surprise) -> str | None:
 
 def _form(surprise: _Surprise) -> str | None:
     """The form of the part, or of the statement, that the mistake is in."""
+    if surprise.before and surprise.before[0].type in ("BIND", "DETECT"):
+        return f"write {_wiring_form(surprise)}"
     part = _part(surprise)
     if part is not None:
         return f"write {_PART_FORMS[part]}"
@@ -340,6 +358,14 @@ def _form(surprise: _Surprise) -> str | None:
     words = [token.type for token in (*surprise.before, surprise.token)][:2]
     form = next((_STATEMENT_FORMS[word] for word in reversed(words) if word in _STATEMENT_FORMS), None)
     return None if form is None else f"write {form}"
+
+
+def _wiring_form(surprise: _Surprise) -> str:
+    """The form of a clause of BIND or DETECT that is not finished, or of the statement."""
+    word = next((t.type for t in reversed(surprise.before) if t.type in _WIRING_FORMS), None)
+    if word is None or "$END" in surprise.expected:
+        return _STATEMENT_FORMS[surprise.before[0].type]
+    return _WIRING_FORMS[word]
 
 
 def _part(surprise: _Surprise) -> str | None:
@@ -378,12 +404,16 @@ def _expected(surprise: _Surprise) -> str:
     """At most a handful of possibilities, with whole families under one word."""
     names, last = surprise.expected, surprise.last
     rest = set(names - CONTEXTUAL if "NAME" in names else names)
+    if rest == {"NAME"} and last is not None and (surprise.before[0].type, last.type) in _KIND_STARTS:
+        return "expected a kind such as " + _KIND_STARTS[surprise.before[0].type, last.type]
     if rest == {"NAME"} and last is not None and last.type == "NAME":
         return "expected a type such as INT"
     if _starts_expression(names):
         if "UNDERSCORE" in names:
             return "expected a variable, a constant or `_`"
         return "expected an event" if names & {"PRIOR", "APERIODIC"} else "expected a value"
+    if {"DURATION", "ENV"} <= rest:
+        return "expected a value such as 'text', 10s or ENV 'NAME'"
     if {"DURATION", "ON"} <= rest:
         return "expected a value such as 15m or ON"
     shown: list[str] = []
@@ -395,6 +425,6 @@ def _expected(surprise: _Surprise) -> str:
         rest -= _CLAUSES
         shown.append("a clause such as WHERE")
     shown += [_SHOWN.get(name, name) for name in sorted(rest, key=lambda n: (n == "$END", n not in _SHOWN, n))]
-    if len(shown) > 6:
+    if len(shown) > 6 and "CREATE" not in rest:
         shown = [*shown[:6], "…"]
     return "expected " + (" or ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown))

@@ -104,6 +104,15 @@ CONTEXTUAL = frozenset(
         "GROUP",
         "OFF",
         "WITH",
+        "BIND",
+        "TO",
+        "ENV",
+        "DETECT",
+        "ITEMS",
+        "FIELDS",
+        "NEXT",
+        "FORWARD",
+        "WITHDRAW",
     ]
 )
 _ALIASES = {"SEQ": "SEQUENCE", "REL": "RELATIVE"}

@@ -26,7 +26,7 @@ from augury.language.lexer import CONTEXTUAL, RESERVED, Lexed, give_up, lex, unq
 from augury.language.statements import Builder
 
 _STARTERS = frozenset({"CREATE", "DEFINE", "SET", "TRIGGER"})
-_WEAK_STARTERS = frozenset({"RULE", "SOURCE"})
+_WEAK_STARTERS = frozenset({"RULE", "SOURCE", "BIND", "DETECT"})
 _OTHER_TERMINALS = (
     "NAME NUMBER STRING DURATION TIME SQL UNDERSCORE LPAR RPAR LSQB RSQB LBRACE RBRACE COMMA DOT COLON "
     "EQ NE LE GE LT GT PLUS MINUS STAR SLASH SLASHPLUS PERCENT BAR CONCAT"

@@ -22,6 +22,7 @@ from augury.language.print_expressions import (
     scalar_doc,
     type_text,
 )
+from augury.language.print_wiring import binding_clauses, detection_clauses
 
 
 def print_program(program: s.Program) -> str:
@@ -92,6 +93,10 @@ def _clauses_of(statement: s.Statement) -> Sequence[Doc]:
             return [(f"RULE GROUP {name_text(name)} ", names_doc(rules))]
         case s.Trigger():
             return _trigger(statement)
+        case s.Binding():
+            return binding_clauses(statement)
+        case s.Detection():
+            return detection_clauses(statement)
         case _:
             assert_never(statement)
 

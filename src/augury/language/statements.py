@@ -1,4 +1,4 @@
-"""Reductions of the grammar → statements: the upper half of the builder, over the expressions of `builder`.
+"""Reductions of the grammar → statements: the upper part of the builder, over `wiring` and `builder`.
 
 Same conventions. Here the order of clauses is checked, and a statement's own required parts.
 """
@@ -10,10 +10,11 @@ from typing import Any
 
 from lark import Token
 
-from augury.diagnostics import Diagnostic, Mark, Span
+from augury.diagnostics import Span
 from augury.language import syntax as s
-from augury.language.builder import ExpressionBuilder, Misuse, Part, duration_literal, refuse, whole_number
+from augury.language.builder import Part, duration_literal, refuse, whole_number
 from augury.language.lexer import unquote
+from augury.language.wiring import WiringBuilder, in_order
 from augury.types import TYPE_NAMES
 
 CLAUSE_ORDER = (
@@ -29,7 +30,7 @@ CLAUSE_ORDER = (
 _TYPE_WORDS = frozenset(name.casefold() for name in TYPE_NAMES)
 
 
-class Builder(ExpressionBuilder):
+class Builder(WiringBuilder):
     """Makes statements out of expressions, clauses and lists."""
 
     # ---- classes
@@ -316,26 +317,7 @@ class Builder(ExpressionBuilder):
 
 def _clauses(parts: Sequence[Part]) -> s.Clauses:
     """Gather clauses; they stand in one order and once each."""
-    seen: dict[str, Part] = {}
-    for part in parts:
-        if part.kind in seen:
-            before = Mark(seen[part.kind].span, "first given here")
-            again = Mark(part.span, "again here")
-            helps = ("leave one of them out",)
-            raise Misuse(Diagnostic("E104", f"{part.kind} is given twice", again, (before,), helps))
-        late = next((k for k in seen if CLAUSE_ORDER.index(k) > CLAUSE_ORDER.index(part.kind)), None)
-        if late is not None:
-            raise Misuse(
-                Diagnostic(
-                    "E104",
-                    f"{part.kind} has to come before {late}",
-                    Mark(part.span, "too late"),
-                    (Mark(seen[late].span, f"put {part.kind} before this"),),
-                    ("the order is " + ", ".join(CLAUSE_ORDER),),
-                )
-            )
-        seen[part.kind] = part
-    values = {kind: part.value for kind, part in seen.items()}
+    values = in_order(parts, CLAUSE_ORDER)
     return s.Clauses(
         over=values.get("OVER"),
         partition_by=values.get("PARTITION BY", ()),

@@ -280,8 +280,83 @@ class Trigger:
     span: Span = no_span()
 
 
+# ---- acting and sensing --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FromEnvironment:
+    """`ENV 'NAME'`: a text that is in a variable of the environment."""
+
+    variable: str
+    span: Span = no_span()
+
+
+Text = Literal | FromEnvironment
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`name = value`, in WITH."""
+
+    name: Ident
+    value: Literal | DurationLiteral | FromEnvironment
+    span: Span = no_span()
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """`BIND action, … TO KIND text … [WITH (…)]`; of `TO EVENT Class` the class is in `event_class`."""
+
+    actions: tuple[Ident, ...]
+    kind: Ident
+    target: tuple[Text, ...]
+    event_class: Ident | None = None
+    options: tuple[Option, ...] = ()
+    span: Span = no_span()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """`attribute = 'where it is in an item'`, in FIELDS."""
+
+    name: Ident
+    path: Literal
+    span: Span = no_span()
+
+
+@dataclass(frozen=True, slots=True)
+class DetectClauses:
+    """What may follow the source of a DETECT; the words after FORWARD and WITHDRAW are not checked here."""
+
+    every: DurationLiteral | None = None
+    items: Literal | None = None
+    fields: tuple[FieldPath, ...] = ()
+    next_page: Literal | None = None
+    forward: Ident | None = None
+    withdraw: Ident | None = None
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """`DETECT Class [AS name] FROM KIND source clauses`."""
+
+    event_class: Ident
+    detector: Ident | None
+    kind: Ident
+    source: Text
+    clauses: DetectClauses = DetectClauses()
+    span: Span = no_span()
+
+    @property
+    def name(self) -> Ident:
+        """What the detector is called: what AS says, or its class."""
+        return self.detector or self.event_class
+
+
 EventClassStatement = SubscribedClass | ComplexClass | ClockClass
-Statement = EventClassStatement | SetStatement | Definition | SourceStatement | Rule | RuleGroup | Trigger
+NamedStatement = EventClassStatement | Definition | Rule | RuleGroup | Trigger
+Statement = NamedStatement | SetStatement | SourceStatement | Binding | Detection
 
 
 @dataclass(frozen=True, slots=True)
