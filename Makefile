@@ -23,7 +23,7 @@ help: ## list these commands
 	@echo
 	@echo "Choose the interpreter with PYTHON=/path/to/python3.12; rm -rf .venv to start over."
 
-demo: .venv/.ready ## run the groceries in process and as a stream on Spark, and ask what was known when
+demo: .venv/.ready ## run the groceries in process and on Spark, then a parcel service on Spark, and ask what was known when
 	$(AUGURY) check examples/groceries/groceries.bicepl
 	@rm -rf build/demo && mkdir -p build/demo
 	$(AUGURY) run examples/groceries/groceries.bicepl --events examples/groceries/events.jsonl --store build/demo/fridge.db
@@ -37,9 +37,18 @@ demo: .venv/.ready ## run the groceries in process and as a stream on Spark, and
 	  --engine spark-stream --store build/demo/lake
 	$(AUGURY) history ReplenishingNeeded --store build/demo/lake
 	@echo
-	@echo "What the stream has kept lies in build/demo/lake, as Parquet. Look at it with:"
+	@echo "And now 208,000 events of a parcel service, some 100 s of work for Spark (examples/parcels/README.md):"
+	$(PY) examples/parcels/make_events.py build/demo/parcels
+	$(AUGURY) explain examples/parcels/parcels.bicepl --stage spark
+	$(AUGURY) run examples/parcels/parcels.bicepl --events build/demo/parcels \
+	  --engine spark-stream --store build/demo/parcels-lake --closing > build/demo/parcels.ndjson
+	@echo
+	@echo "What the streams have kept lies in build/demo/lake and build/demo/parcels-lake, as Parquet. Look at it with:"
 	@echo "  $(AUGURY) history Delivery --store build/demo/lake --known-at 2026-03-03T12:00:00Z"
-	@echo "  $(PY) -c \"import augury; print(augury.history('build/demo/lake').table('Delivery').to_pandas())\""
+	@echo "  $(AUGURY) history Missing --store build/demo/parcels-lake --known-at 2026-03-02T14:00:00Z"
+	@echo "  $(AUGURY) history Compensation --store build/demo/parcels-lake --diff 2026-03-03T22:00:00Z 2026-03-03T23:00:00Z"
+	@echo "  $(PY) -c \"import augury; print(augury.history('build/demo/parcels-lake').table('Compensation').to_pandas())\""
+	@echo "  grep takeBack build/demo/parcels.ndjson"
 
 test: .venv/.ready ## run the tests; TESTS=path and ARGS="-k word" narrow them
 	$(PY) -m pytest -n $(WORKERS) $(ARGS) $(TESTS)

@@ -6,7 +6,9 @@ tree of processes (driver, JVM, Python workers), from Parquet to Parquet, median
 - 10 M events of 10,000 keys, a keyed MATCH: over a stored history (`numbered`), and where `seq` has to be given;
 - the baseline: read the same columns, shuffle them by the key, write nothing;
 - the same pattern as window functions of Spark, over the numbered events;
-- a COMPOSITE over the same keys; 20 MATCH classes over the same key; all of it in one core against two.
+- a COMPOSITE over the same keys; 20 MATCH classes over the same key; all of it in one core against two;
+- the same MATCH without its key, in ranges of the history (`unkeyed`), and in one partition (`in_one`); with a number
+  to give, `unkeyed_assigned` and `in_one_assigned`.
 
     .venv/bin/python benchmarks/spark.py [EVENTS] [--only NAME …] [--runs N] [--master local[2]] [--data FOLDER]
 """
@@ -27,6 +29,7 @@ from match import CLASSES, KEYS, MATCH, make_events
 FILES = 8
 PARTITIONS = 4
 COLUMNS = ["event", "seq", "det_time", "card", "amount"]
+UNKEYED = "prior(Login[amount > 500], Withdrawal[amount > 900], Transfer[amount > 900])"
 COMPOSITE = "Login(C, _) > Withdrawal(C, _)[amount > 900] > Transfer(C, _)[amount > 900] CONTEXT CHRONICLE"
 
 # Each large transfer after a large withdrawal after a login of the same card, with the latest of each: as MATCH.
@@ -92,13 +95,15 @@ def cases(spark, data: Path, out: Path) -> dict[str, Callable[[], object]]:
     from augury.spark.detect import detect
 
     one, composite, many = program_of(f"MATCH {MATCH}"), program_of(f"COMPOSITE {COMPOSITE}"), program_of(*twenty())
+    unkeyed = program_of(f"MATCH {UNKEYED}")
 
     def events(*without: str):
         frame = spark.read.parquet(str(data))
         return frame.select([name for name in COLUMNS if name not in without])
 
     def detected(program, name: str, **options) -> None:
-        with detect(program, events(*options.pop("without", ())), partitions=PARTITIONS, **options) as found:
+        options = {"partitions": PARTITIONS} | options
+        with detect(program, events(*options.pop("without", ())), **options) as found:
             found.events.write.mode("overwrite").parquet(str(out / name))
 
     def windows() -> None:
@@ -113,6 +118,10 @@ def cases(spark, data: Path, out: Path) -> dict[str, Callable[[], object]]:
         "windows": windows,
         "composite": lambda: detected(composite, "composite", numbered=True),
         "twenty": lambda: detected(many, "twenty", numbered=True),
+        "unkeyed": lambda: detected(unkeyed, "unkeyed", numbered=True),
+        "in_one": lambda: detected(unkeyed, "in_one", numbered=True, partitions=1),
+        "unkeyed_assigned": lambda: detected(unkeyed, "unkeyed_assigned", without=("seq",)),
+        "in_one_assigned": lambda: detected(unkeyed, "in_one_assigned", without=("seq",), partitions=1),
     }
 
 
@@ -135,6 +144,8 @@ TARGETS = {
     "assigned": ("baseline", "4.5×"),
     "composite": ("baseline", "4×"),
     "twenty": ("numbered", "3×"),
+    "unkeyed": ("in_one", "2× CPU at most: all is read twice"),
+    "unkeyed_assigned": ("in_one_assigned", "2× CPU at most: all is read twice"),
 }
 
 
@@ -148,14 +159,12 @@ def show(found: dict[str, tuple[float, float]]) -> None:
             print(f"  {name} / {base}: {cpu:.2f}× CPU, {wall:.2f}× wall   (target {target})")
 
 
-def same(out: Path) -> None:
-    """MATCH, numbered or not, and the window functions find the same."""
-    tables = [
-        pq.read_table(out / name, columns=["seq", "constituents"]) for name in ("numbered", "assigned", "windows")
-    ]
+def same(out: Path, *names: str) -> None:
+    """Ways to find one thing find the same: MATCH, numbered or not, and window functions; ranges and one partition."""
+    tables = [pq.read_table(out / name, columns=["seq", "constituents"]) for name in names]
     rows = [sorted(zip(*table.to_pydict().values(), strict=True)) for table in tables]
-    assert rows[0] == rows[1] == rows[2], "all find the same"
-    print(f"  {len(rows[0]):,} occurrences, the same with constituents of all three")
+    assert all(found == rows[0] for found in rows), "all find the same"
+    print(f"  {len(rows[0]):,} occurrences, the same with constituents of {', '.join(names)}")
 
 
 def make_data(folder: Path, count: int) -> None:
@@ -192,8 +201,9 @@ def main() -> None:
         chosen = {name: run for name, run in every.items() if not arguments.only or name in arguments.only}
         print(f"{arguments.events:,} events of {KEYS:,} keys on {arguments.master}; medians of {arguments.runs}")
         show(measured(chosen, arguments.runs))
-        if {"numbered", "assigned", "windows"} <= set(chosen):
-            same(out)
+        for names in (("numbered", "assigned", "windows"), ("unkeyed", "in_one", "unkeyed_assigned")):
+            if set(names) <= set(chosen):
+                same(out, *names)
         spark.stop()
 
 

@@ -96,6 +96,9 @@ def main() -> None:
                 until = (START + number + 1) * 1_000_000
                 floors.append(timed(lambda u=until: kept.keep(None, NOTHING_TOLD, u, query="bench", batch=None)))
                 batches.append(timed(lambda n=number: batch(n)))
+            if number % 20 == 19:
+                cpu, clock = costs[-1]
+                print(f"    step {number + 1}: {cpu:.2f} CPU s, {clock:.2f} s by the clock", flush=True)
         report(costs, floors, batches, kept.state_bytes)
     spark.stop()
 

@@ -129,6 +129,9 @@ TIMES_COMPARED = {
 }
 
 TIMES_COMPARED |= {
+    "local/store/outbox.py: _is_first": "actions of one version: a name, not an order",
+    "local/store/outbox.py: _next_of": "actions of one version: a name, not an order",
+    "spark/announcing.py: announced": "the rule of engine.changes as Spark expressions, left out where nobody asks",
     "spark/changing.py: go_on": "the earliest of what slots say is due",
     "spark/keeping.py: Keeper._manifest": "the earliest of what slots say is due",
     "spark/keeping.py: Keeper.next_due": "the earliest of what slots say is due, and of what waits",

@@ -256,39 +256,50 @@ def run_command(
             help="Keep every tick: a file of SQLite or postgresql://HOST/DATABASE; of spark-stream, a folder.",
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No bar and no closing, on a terminal either.")] = False,
+    closing: Annotated[bool, typer.Option("--closing", help="Say how long it took, also in a pipe.")] = False,
 ) -> None:
     """Replay events: print what a program detects in them, and the actions that it takes."""
     if store is not None and engine is Engine.SPARK:
         raise typer.BadParameter("a batch keeps no ticks: take --engine local or spark-stream", param_hint="--store")
     if program_file == events == "-":
         raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
+    if quiet and closing:
+        raise typer.BadParameter("--quiet leaves the closing out", param_hint="--closing")
+    began = time.perf_counter()
     checked = _checked_or_exit(program_file, Output.TEXT)
     program, source = checked.program, checked.source
     assert program is not None, "a program without errors"
     from augury.clock import NoSuchTime
+    from augury.local.bar import bar_on, write_beside
     from augury.local.replay import Failed, replay
+    from augury.local.summary import closing_of
 
-    if engine is not Engine.LOCAL and sys.stderr.isatty():
-        typer.echo(f"starting {engine.value} …", err=True)  # takes seconds, in which nothing else is seen
+    rejected_to = None if rejected is None else str(rejected)
+    warned = [(diagnostic, source) for diagnostic in checked.diagnostics]
+    is_typed = events == "-" and sys.stdin is not None and sys.stdin.isatty()  # a bar would be drawn over it
     try:
-        replayed = replay(program, events, engine.value, until, None if rejected is None else str(rejected), store)
+        with bar_on(sys.stderr, quiet=quiet or is_typed) as bar:
+            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell)
+            with bar.aside():
+                _report([*warned, *((diagnostic, source) for diagnostic in replayed.warnings)], Output.TEXT)
+            warned = []
+            try:
+                write_beside(bar, sys.stdout, replayed.texts())
+            except BrokenPipeError:  # the reader has seen enough, as `| head` does
+                bar.close()
+                typer.echo(replayed.summary, err=True)
+                _drop_output()
     except NoSuchTime as error:
         raise typer.BadParameter(str(error), param_hint="--until") from None
     except Failed as failed:
-        _report([(diagnostic, source) for diagnostic in checked.diagnostics], Output.TEXT)
-        _report_failed(failed, source)
-    _report([(diagnostic, source) for diagnostic in (*checked.diagnostics, *replayed.warnings)], Output.TEXT)
-    try:
-        for text in replayed.texts():
-            sys.stdout.write(text)
         sys.stdout.flush()
-    except Failed as failed:
-        sys.stdout.flush()
+        _report(warned, Output.TEXT)
         _report_failed(failed, source)
-    except BrokenPipeError:  # the reader has seen enough, as `| head` does
-        typer.echo(replayed.summary, err=True)
-        _drop_output()
     typer.echo(replayed.summary, err=True)
+    if closing or bar.is_drawn:
+        seconds = time.perf_counter() - began
+        typer.echo(closing_of(program, replayed.given, seconds, store, rejected_to), err=True)
 
 
 def _report_failed(failed: Any, source: Source) -> NoReturn:

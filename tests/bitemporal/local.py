@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -58,7 +58,13 @@ def ticked(program: Program, raws: Sequence[Raw], until: int | None) -> tuple[En
 
 
 def local(program: Program, raws: Sequence[Raw], until: int | None) -> Run:
-    plan, state, found = ticked(program, raws, until)
+    return run_of(program, *ticked(program, raws, until), lambda place: raws[int(place.rsplit(":", 1)[1])])
+
+
+def run_of(
+    program: Program, plan: EnginePlan, state: EngineState, found: Sequence[Ticked], raw_at: Callable[[str], Raw]
+) -> Run:
+    """What ticks did, as the reference tells it; `raw_at` gives what came from a place."""
     history: list[Version] = []
     archive: list[Version] = []
     told = []
@@ -72,8 +78,7 @@ def local(program: Program, raws: Sequence[Raw], until: int | None) -> Run:
             archive += purged
         rejected: list[Rejected] = []
         for at, reason in zip(one.rejected.place, one.rejected.reason, strict=True):
-            raw = raws[int(at.rsplit(":", 1)[1])]
-            why = reason_of(reason)
+            raw, why = raw_at(at), reason_of(reason)
             (untimed if why is Reason.NO_TIME else rejected).append(
                 Rejected(None if why is Reason.NO_TIME else one.tick, raw, why)
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.duck.selects import runnable
@@ -10,7 +12,7 @@ from augury.engine.once import goes_in_one_step
 from augury.engine.tick import tick_at_most
 from augury.history.arrivals import arrived
 from augury.history.coming import came, received
-from augury.history.raw import Raw
+from augury.history.raw import Raw, RawRows
 from augury.local.engine import detect_in
 from augury.local.kernel import match_kernel
 from augury.local.ticking import TickReplay
@@ -48,6 +50,21 @@ def test_random_programs() -> None:
             assert found[0] == found[1], seed
     assert compared > 20
     assert printed > 100
+
+
+def test_what_is_withdrawn_keeps_a_complex_event_no_longer() -> None:
+    program = compile(
+        "CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (-1);"
+        "CREATE COMPLEX EVENT CLASS X (k INT) ID (k) LIFESPAN (3s) AS MATCH A(k);"
+    )
+    times = ((0, 0), (2, None), (20, 20))
+    rows = [{"event": "A", "k": 1, "det_time": det, "occ_time": occ} for det, occ in times]
+    raw = RawRows("rows", rows, range(3))
+    assert goes_in_one_step(program, [])
+    assert both(program, raw, None) is None, "the A keeps its X until it is withdrawn, and ticks find that out"
+    ticking = TickReplay(program, runnable(program), arrived(program, came(program, [raw])), None)
+    lines_ = [json.loads(line) for text in ticking.texts() for line in text.splitlines()]
+    assert [line["change"] for line in lines_] == ["announce", "announce"]
 
 
 def _plain(text: str) -> str:

@@ -49,4 +49,4 @@ def test_the_page_prints_what_it_shows(tmp_path: Path, spark: Any) -> None:
                 assert found.strip() == after.text.strip(), f"line {block.line}"
                 compared += 1
                 on_spark += is_spark
-    assert (compared, on_spark) == (8, 1)
+    assert (compared, on_spark) == (9, 1)

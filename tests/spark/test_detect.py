@@ -136,6 +136,7 @@ def test_the_result_is_data_frames(spark: SparkSession) -> None:
         (complete,) = found.of("complete").collect()
         assert complete.asDict() == {
             "event": "Complete",
+            "change": "announce",
             "seq": 2,
             # PySpark gives times in the zone of this process.
             "occ_time": datetime.fromtimestamp(2.5, UTC).astimezone().replace(tzinfo=None),

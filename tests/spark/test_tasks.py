@@ -225,9 +225,9 @@ def test_the_plan_says_what_is_sent_where_and_why() -> None:
         "because an id may come with any key\n"
         "Near: keyed by I, one shuffle\n"
         "  reads Order, Perform, with positions; columns Order.I, Perform.I\n"
-        "Pair: one partition, because no variable joins its events, and there is no PARTITION BY\n"
+        "Pair: in ranges of the history, gone over twice\n"
         "  reads Order, Perform, with positions; columns none\n"
-        "Constant: one partition, because no variable joins its events, and there is no PARTITION BY\n"
+        "Constant: in ranges of the history, gone over twice, those of Pair\n"
         "  reads Order, Shift; columns Order.I, Shift.I, Shift.sym, Shift.since, Shift.day"
     )
 

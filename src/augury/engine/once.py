@@ -37,7 +37,7 @@ def waits_for_ticks(program: Program, withdrawn: Iterable[str]) -> str:
     # Whether an occurrence announces or changes depends on when the one before it expires.
     expiring = {name: one for name, one in derived.items() if _may_expire(one)}
     together = [expiring[name] for name in expiring if name in _read_or_reading(program, derived)]
-    if expiring and any(map(_may_expire, received)):
+    if expiring and any(_may_go(one, gone) for one in received):
         together = [*expiring.values()]
     return f"how long an event of `{together[0].name}` lives depends on what it is made of" if together else ""
 
@@ -55,6 +55,11 @@ def _read_or_reading(program: Program, derived: Container[str]) -> set[str]:
 def _may_expire(event_class: EventClass) -> bool:
     """Whether a later version may find its event gone."""
     return bool(event_class.key) and event_class.lifespan_us is not None
+
+
+def _may_go(event_class: EventClass, gone: set[str]) -> bool:
+    """Whether an event may leave that a complex event has kept, or that has kept it."""
+    return _may_expire(event_class) or (bool(event_class.key) and key_of(event_class.name) in gone)
 
 
 def _is_refused_by_what_lives(event_class: EventClass, gone: set[str]) -> bool:

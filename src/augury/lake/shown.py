@@ -165,19 +165,19 @@ class LakeHistory:
         made = []
         for event_class in self.classes:
             frames = {event_class.name: self._frame(session, event_class)}
-            frames[_free(f"{event_class.name}_now", taken)] = session.createDataFrame(self.now(event_class.name))
+            frames[_free(f"{event_class.name}_now", taken)] = _spark_frame(session, self.now(event_class.name))
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(f"`{prefix}{name}`")
                 made.append(f"{prefix}{name}")
         name = _free("actions", taken)
-        session.createDataFrame(self.actions()).createOrReplaceTempView(f"`{prefix}{name}`")
+        _spark_frame(session, self.actions()).createOrReplaceTempView(f"`{prefix}{name}`")
         return [*made, f"{prefix}{name}"]
 
     def _frame(self, session: Any, event_class: EventClass) -> Any:
         """The history of a class as Spark reads it: of another time, or where nothing is, made here."""
         files = self.files(event_class.name)
         if self.known_at_us is not None or self.as_of_us is not None or not files:
-            return session.createDataFrame(self.table(event_class.name))
+            return _spark_frame(session, self.table(event_class.name))
         names = system_names(event_class)
         left_out = {names.number, names.event_number}
         shown_names = [name for name in history_schema(event_class).names if name not in left_out]
@@ -270,3 +270,10 @@ class _Versions:
 
 def _free(name: str, taken: set[str]) -> str:
     return name if key_of(name) not in taken else _free(name + "_", taken)
+
+
+def _spark_frame(session: Any, table: pa.Table) -> Any:
+    """A frame of Spark; Spark Connect takes no columns from a table without rows, so one of NULLs stands in for them."""
+    if table.num_rows:
+        return session.createDataFrame(table)
+    return session.createDataFrame(pa.Table.from_pylist([{}], schema=table.schema)).limit(0)

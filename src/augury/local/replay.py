@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -25,6 +25,7 @@ from augury.engine.ledger import lines as ledger_lines
 from augury.engine.lines import lines
 from augury.engine.once import goes_in_one_step
 from augury.engine.ports import Store
+from augury.engine.progress import Far, Tell, counting
 from augury.engine.tick import tick_at_most
 from augury.history.arrivals import arrived
 from augury.history.coming import came, received
@@ -34,9 +35,10 @@ from augury.lake.errors import LakeError
 from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out, triggers_not_run
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.sources import read_events
+from augury.local.summary import counted as how_many
+from augury.local.summary import errors_of, rejections, summary_of
 from augury.local.ticking import FAILURES_SHOWN_MAX, TickReplay
 
-_REJECTED_SHOWN_MAX: Final = 20
 _LINES_AT_ONCE: Final = 1000
 
 
@@ -49,21 +51,28 @@ class Replayed:
     warnings: tuple[Diagnostic, ...]
 
     @property
+    def given(self) -> dict[str, int]:
+        """How many lines there are of each complex class."""
+        return {found.event_class.name: len(found) for found in self.detected.occurrences}
+
+    @property
     def summary(self) -> str:
         """How many versions were read and events refused, and why the first of them."""
         rejected = self.detected.rejected
         counts = [
-            _count(len(self.detected.versions), "version"),
-            f"{_count(self.detected.absorbed, 'duplicate')} absorbed",
-            f"{_count(len(rejected), 'event')} rejected",
+            how_many(len(self.detected.versions), "version"),
+            f"{how_many(self.detected.absorbed, 'duplicate')} absorbed",
+            f"{how_many(len(rejected), 'event')} rejected",
         ]
-        failed = [_errors(found.event_class.name, found.errors) for found in self.detected.occurrences if found.errors]
+        failed = [
+            errors_of(found.event_class.name, found.errors) for found in self.detected.occurrences if found.errors
+        ]
         failed += [
-            f"`{found.event_class.name}`: {_count(found.dropped, 'event')} let go, too many waited for others"
+            f"`{found.event_class.name}`: {how_many(found.dropped, 'event')} let go, too many waited for others"
             for found in self.detected.occurrences
             if found.dropped
         ]
-        return "\n".join([", ".join(counts), *_rejections(rejected), *failed])
+        return "\n".join([", ".join(counts), *rejections(rejected), *failed])
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time."""
@@ -86,27 +95,36 @@ class Failed(Exception):
 
 
 def replay(
-    program: Program, events: str, engine: str, until: str | None, rejected_to: str | None, store: str | None = None
+    program: Program,
+    events: str,
+    engine: str,
+    until: str | None,
+    rejected_to: str | None,
+    store: str | None = None,
+    tell: Tell | None = None,
 ) -> Replayed | ReplayedByTicks | ReplayedElsewhere:
     """Run a program over the events of a file; raises Failed and NoSuchTime.
 
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
-    else the whole history at once, which is the same and faster.
+    else the whole history at once, which is the same and faster. `tell` hears how far it is.
     """
     until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     with _failing(events):
         if engine == "local":
             selects = runnable(program)
-            rows = came(program, read_events(events), until_us=until_us)
+            rows = came(program, counting(read_events(events), tell), until_us=until_us)
             names = [received(program)[code].name for code in rows.withdrawn()]
             if store is not None or not goes_in_one_step(program, names):
-                ticking = TickReplay(program, selects, arrived(program, rows), until_us, _store(program, store))
+                every = arrived(program, rows)
+                ticking = TickReplay(program, selects, every, until_us, _store(program, store), tell=tell)
                 return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
+            if tell is not None:
+                tell(Far("detecting", rows.count))
             detected = detect_in(program, rows, match_kernel, until_us=until_us)
         elif engine == "spark" and goes_in_one_step(program, [one.name for one in received(program)]):
-            detected = _elsewhere(engine, program, events, until_us)
+            detected = _elsewhere(engine, program, events, until_us, tell)
         else:
-            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store)
+            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell)
             if rejected_to is not None:
                 _write_rejected(_rejected_in(ledger), rejected_to)
             return ReplayedElsewhere(program, ledger, triggers_not_run(program))
@@ -166,11 +184,21 @@ class ReplayedByTicks:
             _write_rejected(self.ticking.rejected, self.rejected_to)
 
     @property
+    def program(self) -> Program:
+        """What is run."""
+        return self.ticking.program
+
+    @property
+    def given(self) -> Mapping[str, int]:
+        """How many lines there are of each complex class, so far."""
+        return self.ticking.given
+
+    @property
     def summary(self) -> str:
         """How many versions were read, events refused, actions fired, and what went wrong."""
         found = self.ticking
         failed = (found.failures, found.failed)
-        return _summary(found.program, found.counts, found.rejected, found.warnings, found.errors, *failed)
+        return summary_of(found.program, found.counts, found.rejected, found.warnings, found.errors, *failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +216,11 @@ class ReplayedElsewhere:
             yield "\n".join([*some, ""])
 
     @property
+    def given(self) -> dict[str, int]:
+        """How many lines there are of each complex class."""
+        return {name: table.num_rows for name, table in self.ledger.versions.items()}
+
+    @property
     def summary(self) -> str:
         """How many versions were read, events refused, actions fired, and what went wrong."""
         counts, rejected = counted(self.ledger), _rejected_in(self.ledger)
@@ -198,45 +231,22 @@ class ReplayedElsewhere:
         logged = self.ledger.ticks["failed"].to_pylist()
         failed = [failure for text in logged for failure in json.loads(text).items()]
         shown = failed[:FAILURES_SHOWN_MAX]
-        return _summary(self.program, counts, rejected, told["warnings"], told["errors"], shown, len(failed))
+        return summary_of(self.program, counts, rejected, told["warnings"], told["errors"], shown, len(failed))
 
 
 def _rejected_in(ledger: Ledger) -> Rejected:
     return Rejected(*(tuple(ledger.rejected[name].to_pylist()) for name in ("place", "event", "reason", "raw")))
 
 
-def _summary(
-    program: Program,
-    counts: Mapping[str, int],
-    rejected: Rejected,
-    warnings: Mapping[str, int],
-    errors: Mapping[str, int],
-    failures: Sequence[tuple[str, str]],
-    failed: int,
-) -> str:
-    first = [
-        _count(counts["read"], "version"),
-        f"{_count(counts['absorbed'], 'duplicate')} absorbed",
-        f"{_count(len(rejected), 'event')} rejected",
-        *([_count(counts["actions"], "action")] if any(p.statements for p in program.classes) else []),
-    ]
-    names = [plan.event_class.name for plan in program.classes]
-    warned = [(name, warnings[name]) for name in names if name in warnings]
-    told = [f"`{name}`: {_count(n, 'row')} of the SELECT did not count" for name, n in warned]
-    told += [_errors(name, errors[name]) for name in names if name in errors]
-    told += [f"`{name}` could not be evaluated: {reason}" for name, reason in failures]
-    if (more := failed - len(failures)) > 0:
-        told.append(f"… and {more:,} more such failures")
-    return "\n".join([", ".join(first), *_rejections(rejected), *told])
-
-
-def _by_ticks_elsewhere(engine: str, program: Program, path: str, until_us: int | None, store: str | None) -> Ledger:
+def _by_ticks_elsewhere(
+    engine: str, program: Program, path: str, until_us: int | None, store: str | None, tell: Tell | None
+) -> Ledger:
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module("augury.spark.running")
         is_stream = engine == "spark-stream"
         ledger: Ledger = module.run_by_ticks(
-            program, read_events(path), until_us=until_us, is_stream=is_stream, store=store
+            program, read_events(path), until_us=until_us, is_stream=is_stream, store=store, tell=tell
         )
     except ImportError as error:
         raise _no_engine(engine, error) from None
@@ -251,14 +261,14 @@ def _no_engine(name: str, error: ImportError) -> Failed:
     return Failed((Diagnostic("E520", message, Mark(NOWHERE), helps=helps),), 3, f"--engine {name}")
 
 
-def _elsewhere(name: str, program: Program, path: str, until_us: int | None) -> Detected:
+def _elsewhere(name: str, program: Program, path: str, until_us: int | None, tell: Tell | None) -> Detected:
     if refused := cannot_run(program):
         raise CannotRun(refused)
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module(f"augury.{name}.run")
         # The path for what it can read by itself, the events for what it cannot, or not by these rules.
-        detected: Detected = module.run(program, path, read_events(path), until_us=until_us)
+        detected: Detected = module.run(program, path, read_events(path), until_us=until_us, tell=tell)
     except ImportError as error:
         raise _no_engine(name, error) from None
     except ValueError as error:
@@ -267,18 +277,6 @@ def _elsewhere(name: str, program: Program, path: str, until_us: int | None) -> 
             raise
         raise Failed(diagnostics, 1) from None
     return detected
-
-
-def _errors(name: str, count: int) -> str:
-    return f"`{name}`: {_count(count, 'error')} in masks, WHERE, RETURN or conditions, taken for NULL"
-
-
-def _rejections(rejected: Rejected) -> list[str]:
-    """The first of the rejected events, a line each."""
-    first = islice(zip(rejected.place, rejected.reason, strict=True), _REJECTED_SHOWN_MAX)
-    shown = [f"  {_printable(place)}: {_printable(reason)}" for place, reason in first]
-    more = len(rejected) - len(shown)
-    return [*shown, *([f"  … and {more:,} more"] if more else [])]
 
 
 def _write_rejected(rejected: Rejected, path: str) -> None:
@@ -292,12 +290,3 @@ def _write_rejected(rejected: Rejected, path: str) -> None:
         message = f"`{path}` cannot be written: {why(error)}"
         helps = ("check its permissions, and the space on the disk",)
         raise Failed((Diagnostic("E503", message, Mark(NOWHERE), helps=helps),), 2, path) from None
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _printable(text: str) -> str:
-    """The text with one harmless character for each that a terminal would act upon."""
-    return "".join(ch if ch.isprintable() else "\ufffd" for ch in text)

@@ -19,9 +19,11 @@ from augury.engine.known import KnownIds
 from augury.engine.lines import tick_lines
 from augury.engine.plan import engine_plan, ticks_too_often
 from augury.engine.ports import Store
+from augury.engine.progress import Tell, at_tick
 from augury.engine.state import initial
 from augury.engine.tick import Ports, ticks
 from augury.engine.ticked import Ticked
+from augury.event import ClassKind
 from augury.history.arrivals import Arrivals
 from augury.history.raw import Rejected
 from augury.history.refusing import told
@@ -47,6 +49,9 @@ class TickReplay:
     errors: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[str, str]] = field(default_factory=list)
     failed: int = 0
+    given: Counter[str] = field(default_factory=Counter)
+    tell: Tell | None = None
+    _rows: int = 0
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time; raises `CannotRun`."""
@@ -66,18 +71,26 @@ class TickReplay:
         ports = Ports(self.selects, self.store or ids, time.perf_counter)
         if self.until_us is None and not len(came):
             self.rejected = told(came.refusals, came.place)
+        first, newest_us = None, came.last_us()
         try:
             for ticked in ticks(plan, initial(plan), came, self.until_us, ports):
                 if self.store is None:
                     ids.note(ticked)
                 else:
                     self.store.commit([ticked])
+                first = ticked.tick if first is None else first
                 yield ticked
+                if self.tell is not None:
+                    known = {"rows": self._rows, "rows_all": len(came) + len(came.refusals)}
+                    self.tell(at_tick("ticks", ticked.tick, first, newest_us, plan.chronon_us, **known))
         except TooManyDue as error:
             raise ticks_too_often(self.program, error) from None
 
     def _note(self, ticked: Ticked) -> None:
         self.counts.update(ticked.counts())
+        self.given.update({one.event_class.name: len(one) for one in ticked.derived})
+        self._rows += sum(len(one) for one in ticked.read if one.event_class.kind is ClassKind.SUBSCRIBED)
+        self._rows += ticked.absorbed + len(ticked.rejected)
         if len(ticked.rejected):
             self.rejected = _joined(self.rejected, ticked.rejected)
         self.warnings.update(ticked.warnings)

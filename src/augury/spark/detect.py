@@ -21,6 +21,7 @@ from augury.algebra.program import Program
 from augury.engine.ledger import ACTIONS
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT, NO_SEQ
+from augury.spark.announcing import announced, kept_by_constituents, versions_expiring
 from augury.spark.feeding import brought_together, occurrences, rows_of_versions, with_complex_events
 from augury.spark.layout import (
     ABSORBED,
@@ -31,8 +32,10 @@ from augury.spark.layout import (
     REJECTED,
     REJECTED_COLUMNS,
     VERSION,
+    Names,
     accepted_schema,
     occurrence_schema,
+    own_columns,
     result_lanes,
     spark_schema,
     spark_type,
@@ -40,6 +43,7 @@ from augury.spark.layout import (
 )
 from augury.spark.numbering import Numbered, number
 from augury.spark.plan import stages_of
+from augury.spark.ranges import in_ranges, pays
 from augury.spark.stage import Group, groups_of, histories_of, plain, subscribed
 from augury.spark.stored import has_occ_time, stored
 from augury.spark.tasks import Accept, Detect, Position
@@ -61,25 +65,29 @@ class Detected:
 
     @property
     def versions(self) -> DataFrame:
-        """The accepted versions: event, seq, occ_time (NULL: withdrawn), det_time, and the attributes as `values`."""
+        """The accepted versions: event, change, seq, occ_time (NULL: withdrawn), det_time, constituents, `values`."""
         classes = subscribed(self.program)
         rows = self.accepted.where(f.col("what") == VERSION)
+        numbered = dict(enumerate(classes))
+        rows = announced(rows, "code", numbered, own_columns(classes), None, self.program.settings.chronon_us)
         event = f.element_at(f.array([f.lit(c.name) for c in classes]), f.col("code").cast("int") + 1)
         occ_time = f.when(f.col("kind") == ASSERT, f.timestamp_micros("occ_time"))
         filled = [(code, c) for code, c in enumerate(classes) if c.attributes]
         structs = [f.when(f.col("code") == code, _struct(c, code)).alias(c.name) for code, c in filled]
         values = [f.struct(*structs).alias("values")] if structs else []
         times = (occ_time.alias("occ_time"), f.timestamp_micros("det_time").alias("det_time"))
-        return rows.select(event.alias("event"), "seq", *times, *values)
+        constituents = f.lit(None).cast("array<bigint>").alias("constituents")
+        return rows.select(event.alias("event"), "change", "seq", *times, constituents, *values)
 
     @property
     def rejected(self) -> DataFrame:
-        """What was refused: place, event, reason, raw."""
-        return self.accepted.where(f.col("what") == REJECTED).select(*REJECTED_COLUMNS)
+        """What was refused: tick (NULL, for there are none), place, event, reason, raw."""
+        tick = f.lit(None).cast("timestamp").alias("tick")
+        return self.accepted.where(f.col("what") == REJECTED).select(tick, *REJECTED_COLUMNS)
 
     @property
     def events(self) -> DataFrame:
-        """The complex events of all classes: event, seq, occ_time, det_time, constituents, `values.Class.attribute`."""
+        """The versions of complex events: event, change, seq, occ_time, det_time, constituents, `values.Class.…`."""
         filled = [c for c in self._classes if c.attributes]
         frames = []
         for group, made in self.made:
@@ -88,13 +96,16 @@ class Detected:
             values = [f.struct(*named).alias("values")] if named else []
             names = f.array([f.lit(c.name) for c in group.found])
             event = f.element_at(names, f.col("member").cast("int") + 1)
-            frames.append(occurrences(made).select(event.alias("event"), *_heads(), *values))
+            for members in _by_identity(group):
+                rows = occurrences(made).where(f.col("member").isin([*members]))
+                told = self._announced(rows, members, result_lanes(group.found))
+                frames.append(told.select(event.alias("event"), *_heads(), *values))
         if not frames:
             return self.accepted.sparkSession.createDataFrame([], _NO_EVENTS)
         return reduce(DataFrame.unionAll, frames)
 
     def of(self, name: str) -> DataFrame:
-        """The events of one complex class: event, seq, occ_time, det_time, constituents, and its attributes."""
+        """The versions of one complex class: event, change, seq, occ_time, det_time, constituents, its attributes."""
         plan = self.program.class_plan(name)
         if plan is None or key_of(name) not in self.found:
             there = ", ".join(c.name for c in self._classes)
@@ -102,7 +113,15 @@ class Detected:
         event_class = plan.event_class
         values = [f.col(value_name(0, i)).alias(a.name) for i, a in enumerate(event_class.attributes)]
         event = f.lit(event_class.name).alias("event")
-        return occurrences(self.found[key_of(name)]).select(event, *_heads(), *values)
+        rows = occurrences(self.found[key_of(name)]).withColumn("member", f.lit(0))
+        rows = self._announced(rows, {0: event_class}, own_columns([event_class]))
+        return rows.select(event, *_heads(), *values)
+
+    def _announced(self, rows: DataFrame, classes: Mapping[int, EventClass], names: Names) -> DataFrame:
+        """Occurrences of some classes with `change`."""
+        lasting = {number: kept_by_constituents(self.program, c) for number, c in classes.items()}
+        made_of = versions_expiring(self.program, self.accepted)
+        return announced(rows, "member", lasting, names, made_of, self.program.settings.chronon_us)
 
     @property
     def actions(self) -> DataFrame:
@@ -162,8 +181,11 @@ def detect(
     """Detect over a data frame, or one per class; ties of det_time go by the order of rows as Spark reads them.
 
     Versions with det_time ≥ `until_us` are not read. Keyed classes run in as many `partitions`, by default as many as
-    Spark's settings say. To give versions their numbers takes a look at the events right away; with `numbered` they
-    are a stored history, accepted before, with its `seq`, as `stored.stored` describes it, and nothing runs yet.
+    Spark's settings say; so do classes in ranges of the history (`augury explain --stage spark` tells which), unless
+    rows lie in ranges already; by default only if there is more than Spark reads in one partition. To give versions
+    their numbers takes a look at the events right away; with `numbered` they are a stored history, accepted before,
+    with its `seq`, as `stored.stored` describes it, and nothing runs yet; but for classes in ranges a job goes over
+    what they read right away, to know the state before each range.
     Raises `NotOnSpark` for a program with a class that this engine does not run, `NotStored` for a data frame that is
     no stored history.
     """
@@ -223,11 +245,16 @@ def _detected(program: Program, groups: tuple[Group, ...], numbered: Numbered, p
     found: dict[str, DataFrame] = {}
     made_by, kept = [], [*numbered.kept]
     for group in groups:
-        rows = with_complex_events(group, numbered.rows(group), found)
-        rows = brought_together(group, rows, partitions)
-        if group.timed:
-            rows = _with_end(rows, numbered.end)
-        made = rows.mapInArrow(Detect(group, program.settings.chronon_us), occurrence_schema(group.found))
+        rows = numbered.rows(group)
+        if group.ranged and pays(rows, partitions):
+            ranged = in_ranges(group, rows, program.settings.chronon_us, partitions)
+            made, kept = ranged.made, [*kept, *ranged.kept]
+        else:
+            rows = with_complex_events(group, rows, found)
+            rows = brought_together(group, rows, partitions)
+            if group.timed:
+                rows = _with_end(rows, numbered.end)
+            made = rows.mapInArrow(Detect(group, program.settings.chronon_us), occurrence_schema(group.found))
         names = [key_of(c.name) for c in group.found]
         if len(names) > 1 or read.intersection(names):
             made = made.persist(StorageLevel.MEMORY_AND_DISK)
@@ -254,14 +281,23 @@ def _of_member(made: DataFrame, group: Group, member: int) -> DataFrame:
 
 # ---- columns of the result ---------------------------------------------------------------------------------------
 
-_NO_EVENTS = "event string, seq bigint, occ_time timestamp, det_time timestamp, constituents array<bigint>"
+_NO_EVENTS = (
+    "event string, change string, seq bigint, occ_time timestamp, det_time timestamp, constituents array<bigint>"
+)
+
+
+def _by_identity(group: Group) -> list[dict[int, EventClass]]:
+    """The classes of a group, by their numbers: those without a key and those with one, whose events are shuffled."""
+    found = list(enumerate(group.found))
+    parts = [{number: c for number, c in found if bool(c.key) is keyed} for keyed in (False, True)]
+    return [part for part in parts if part]
 
 
 def _heads() -> list[Column]:
     times = [f.timestamp_micros(name).alias(name) for name in ("occ_time", "det_time")]
     # What a timer completed has none of its own.
     seq = f.when(f.col("seq") > NO_SEQ, f.col("seq")).alias("seq")
-    return [seq, *times, f.col("constituents")]
+    return [f.col("change"), seq, *times, f.col("constituents")]
 
 
 def _member_struct(group: Group, member: int) -> Column:

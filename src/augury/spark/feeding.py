@@ -85,7 +85,7 @@ def occurrences(found: DataFrame) -> DataFrame:
 
 
 def brought_together(group: Group, rows: DataFrame, partitions: int | None) -> DataFrame:
-    """The rows of a group, those of a key in one partition."""
+    """The rows of a group, those of a key in one partition; for one in ranges of the history see `ranges`."""
     if not group.keys:
         return rows.repartition(1)
     keys = [_key(group, key, "occ_time" in rows.columns) for key in group.keys]

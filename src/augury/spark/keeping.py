@@ -7,6 +7,7 @@ reads no clock and knows no stream; whoever calls it does so one call at a time.
 from __future__ import annotations
 
 import hashlib
+import logging
 import pickle
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from augury.history.coming import received
 from augury.kernels.bitemporal import NEVER
 from augury.lake import FileEntry, Lake, LakeError, Manifest, Upkeep, Writer, compaction, program_name, retention
 from augury.lake.order import order_of
+from augury.lake.vacuum import sweep
 from augury.spark.arriving import Source, sources_of
 from augury.spark.changing import go_on, require_fit
 from augury.spark.ids import merged
@@ -35,6 +37,11 @@ from augury.spark.stepping import Told, name_of, results, slots_on_spark
 
 _UPKEEP_EVERY: Final = 16
 """Commits between two looks at whether files should be merged or are too old."""
+
+_SWEEP_EVERY_SECONDS: Final = 3600.0
+"""What was left behind is a day old before it goes, and to look for it takes a look at every file."""
+
+LOG: Final = logging.getLogger("augury")
 
 
 class OtherProgram(LakeError):
@@ -54,6 +61,8 @@ class Keeper:
     last_tick: int | None
     last: tuple[SlotDone, ...] = field(default=(), repr=False)
     state_bytes: dict[int, int] = field(default_factory=dict, repr=False)
+    _swept_after: int = field(default=0, repr=False)
+    _swept_seconds: float | None = field(default=None, repr=False)
 
     @property
     def manifest(self) -> Manifest | None:
@@ -112,6 +121,7 @@ class Keeper:
         self.writer.commit(manifest)
         if manifest.commit % _UPKEEP_EVERY == 0:
             self._upkeep()
+            self.sweep()
         return manifest
 
     def step(self, found: Told, until_us: int) -> Step:
@@ -195,6 +205,22 @@ class Keeper:
         table = pa.table(columns, schema=of_ticks.REJECTED)
         return (self.lake.files.write_table("rejected", "", table, tag=f"{self.writer.next_commit:012d}-driver"),)
 
+    def sweep(self) -> None:
+        """Remove files that no manifest names, at most once an hour; what hinders that is told by a warning."""
+        now_seconds = time.monotonic()
+        if self._swept_seconds is not None and now_seconds - self._swept_seconds < _SWEEP_EVERY_SECONDS:
+            return
+        self._swept_seconds = now_seconds
+        try:
+            done = sweep(self.lake, after=self._swept_after)
+        except (LakeError, OSError) as error:
+            LOG.warning("files of the lake that nobody names are left where they are: %s", error)
+            return
+        self._swept_after = done.after
+        if done.failed:
+            reason = next(iter(done.failed.values()))
+            LOG.warning("%s files belong to no commit, and could not be removed: %s", f"{len(done.failed):,}", reason)
+
     def _upkeep(self) -> None:
         snapshot = self.writer.snapshot()
         done = compaction(self.lake.files, snapshot)
@@ -255,7 +281,9 @@ def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_u
     if is_changed:
         go_on(spark, lake, writer, slots, name, program.text, declared(program), backfill_from_us)
     last = writer.last
-    return Keeper(spark, program, lake, writer, slots, name, None if last is None else last.last_tick)
+    found = Keeper(spark, program, lake, writer, slots, name, None if last is None else last.last_tick)
+    found.sweep()
+    return found
 
 
 def require_chronon(program: Program, lake: Lake) -> None:

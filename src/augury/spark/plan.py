@@ -4,7 +4,8 @@ In: a checked program. Out: a stage per MATCH class and per run of COMPOSITE cla
 stratified order, which prints. It reads no event and starts no Spark.
 
 A MATCH may be cut by key where every event that matters names the one history it belongs to: by PARTITION BY, or
-by variables that stand in every leaf. How many events of others lie between is then a column of positions.
+by variables that stand in every leaf. How many events of others lie between is then a column of positions. Without a
+key its history may be cut into ranges where only the best tuple of each state is kept.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from augury.algebra.expression import Aggregate, Anything, MatchPlan, Primitive,
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.scalar import Field, Previous, Scalar, leaves
 from augury.algebra.select import SelectPlan
-from augury.engine.keys import Key, counts, hears_all, history_codes, match_ways
+from augury.engine.keys import NO_VARIABLE, Key, counts, hears_all, history_codes, match_ways
 from augury.event import ClassKind, EventClass, key_of
 from augury.kernels.composite.sharing import runs_of
 from augury.kernels.match import REFUSALS, Detector, detector_of
+from augury.kernels.match.chunks import why_in_one
 from augury.kernels.match.leaves import code_of, looks_back
 from augury.kernels.match.refusals import refusal
 from augury.spark.composite import composite_stage
@@ -72,22 +74,29 @@ def _classes(program: Program, plan: ClassPlan) -> tuple[EventClass, ...]:
 
 
 def explain_plan(program: Program) -> str:
-    """The plan as text: per stage its classes, keys and shuffles, or why it runs in one partition."""
+    """The plan as text: per stage its classes, keys and shuffles, or ranges, or why it runs in one partition."""
     lines = _accepting(subscribed(program))
     shared = {stage.number: group.stages[0] for group in groups_of(stages_of(program)) for stage in group.stages[1:]}
     for stage in stages_of(program):
         sent = ", ".join(stage.classes[code].name for code in stage.sent) or "nothing"
         columns = ", ".join(f"{stage.classes[c].name}.{stage.classes[c].attributes[i].name}" for c, i in stage.columns)
-        name = ", ".join(c.name for c in stage.found)
-        if stage.keys:
-            first = shared.get(stage.number)
-            shuffle = "one shuffle" if first is None else f"the shuffle of {', '.join(c.name for c in first.found)}"
-            lines.append(f"{name}: keyed by {', '.join(key.name for key in stage.keys)}, {shuffle}")
-        else:
-            lines.append(f"{name}: one partition, because {stage.reason}")
+        lines.append(f"{', '.join(c.name for c in stage.found)}: {_brought(stage, shared.get(stage.number))}")
         besides = ", with positions" if stage.counted else ", with the clock" if stage.timed else ""
         lines.append(f"  reads {sent}{besides}; columns {columns or 'none'}")
     return "\n".join(lines)
+
+
+def _brought(stage: Stage, first: Stage | None) -> str:
+    """How the rows of a stage come together; `first` is the one before it that they come together for."""
+    before = "" if first is None else ", ".join(c.name for c in first.found)
+    if stage.keys:
+        shuffle = f"the shuffle of {before}" if before else "one shuffle"
+        return f"keyed by {', '.join(key.name for key in stage.keys)}, {shuffle}"
+    if stage.ranged:
+        return f"in ranges of the history, gone over twice{f', those of {before}' if before else ''}"
+    # What has variables, or looks at other values, has said so already.
+    besides = f"; nor in ranges of the history, because {stage.whole}" if stage.reason == NO_VARIABLE else ""
+    return f"one partition, because {stage.reason}{besides if stage.whole else ''}"
 
 
 def _accepting(classes: Sequence[EventClass]) -> list[str]:
@@ -115,9 +124,15 @@ def _match_stage(plan: ClassPlan, match: MatchPlan, number: int, classes: tuple[
     sent = _sent(detector, classes, whole=any(c.kind is ClassKind.COMPLEX for c in classes))
     columns = tuple(place for place in _columns(match, classes) if place[0] in sent)
     counted = counts(detector) and not match.partition_by and (bool(keys) or len(sent) < len(_history(match, classes)))
-    return Stage(
-        number, match, (plan,), classes, sent, columns, keys, reason, counted, leaves=_leaves(detector, counted)
-    )
+    heads = (number, match, (plan,), classes, sent, columns, keys, reason, counted)
+    return Stage(*heads, leaves=_leaves(detector, counted), whole=_whole(detector, keys, classes))
+
+
+def _whole(detector: Detector, keys: Sequence[Key], classes: Sequence[EventClass]) -> str | None:
+    """Why an expression without keys needs its history in one piece; empty where it does not."""
+    if keys or any(c.kind is ClassKind.COMPLEX for c in classes):
+        return None
+    return why_in_one(detector)
 
 
 def _leaves(detector: Detector, counted: bool) -> tuple[Primitive, ...] | None:

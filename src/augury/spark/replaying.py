@@ -11,6 +11,7 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.ledger import Ledger
+from augury.engine.progress import Far, Tell, at_tick
 from augury.engine.sharded import Slots
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import Came, came
@@ -42,6 +44,7 @@ from augury.spark.arriving import (
 )
 from augury.spark.committed import ledger_in
 from augury.spark.stepping import slots_on_spark
+from augury.spark.telling import tasks_of, telling
 from augury.spark.ticking import TickDetected
 from augury.spark.watch import Watch, watch
 
@@ -58,10 +61,11 @@ def replay(
     store: str | None = None,
     cuts: Sequence[int] | None = None,
     buckets: int | None = None,
+    tell: Tell | None = None,
 ) -> Ledger:
     """Run a program over events as a stream; `cuts` are the numbers of rows before which a micro-batch begins.
 
-    Without a `store` the lake is gone afterwards.
+    Without a `store` the lake is gone afterwards. `tell` hears how far it is: rows, ticks, lag.
     """
     folder = Path(tempfile.mkdtemp(prefix="augury-"))
     try:
@@ -70,13 +74,28 @@ def replay(
         slots = slots_on_spark(program, count)
         source = folder / "pieces"
         source.mkdir()
-        write_pieces(source, slots, events, until_us, cuts)
-        with watching(spark, program, source, lake_path, count) as query:
+        taken = _taken(slots.program, events, until_us)
+        _write(source, slots, taken, cuts)
+        rows, newest_us = len(taken.every) + len(taken.every.refusals), taken.every.last_us()
+        del taken
+        with (
+            watching(spark, program, source, lake_path, count) as query,
+            telling(tell, lambda: _far(query, rows, newest_us)),
+        ):
             query.finish(until_us)
         lake = Lake.open(lake_path)
         return ledger_in(program, lake, list(lake.manifests()))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _far(query: Watch, rows_all: int, newest_us: int | None) -> Far:
+    """How far a replay is; events of the clock were read, too, though nobody sent them."""
+    keeper, counts = query.keeper, query.progress.counts
+    rows = min(sum(counts.get(name, 0) for name in ("read", "absorbed", "rejected")), rows_all)
+    first, chronon_us = keeper.noted.get("first_tick"), keeper.program.settings.chronon_us
+    known = {"rows": rows, "rows_all": rows_all, **tasks_of(keeper.spark)}
+    return at_tick("stream on Spark", keeper.last_tick, first, newest_us, chronon_us, **known)
 
 
 def by_ticks(
@@ -90,7 +109,7 @@ def by_ticks(
     """A program over raw events that the driver has read, in one batch."""
 
     def pieces(slots: Slots) -> DataFrame:
-        (batches,) = (list(found) for found in _batches(slots, events, until_us, ()))
+        (batches,) = (list(found) for found in _batches(slots, _taken(slots.program, events, until_us), ()))
         return spark.createDataFrame(pa.Table.from_batches(batches, PIECES))
 
     count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -115,8 +134,12 @@ def write_pieces(
     folder: Path, slots: Slots, events: Iterable[Raw], until_us: int | None, cuts: Sequence[int] | None
 ) -> int:
     """Write what came as files of pieces in the order of det_time; gives how many."""
+    return _write(folder, slots, _taken(slots.program, events, until_us), cuts)
+
+
+def _write(folder: Path, slots: Slots, taken: _Taken, cuts: Sequence[int] | None) -> int:
     count = 0
-    for count, pieces in enumerate(_batches(slots, events, until_us, cuts), 1):
+    for count, pieces in enumerate(_batches(slots, taken, cuts), 1):
         path = folder / f"{count:08d}.parquet"
         pq.write_table(pa.Table.from_batches(list(pieces), PIECES), path.with_suffix(".tmp"))
         # Spark takes files by the time they were changed, and several are written in one millisecond.
@@ -125,16 +148,27 @@ def write_pieces(
     return count
 
 
-def _batches(
-    slots: Slots, events: Iterable[Raw], until_us: int | None, cuts: Sequence[int] | None
-) -> Iterator[Iterator[pa.RecordBatch]]:
-    """What came as pieces, cut into batches."""
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What came: as it came, from where, in order, and what is to be told of it."""
+
+    rows: Came
+    given: list[Source]
+    every: Arrivals
+    told: Summary
+
+
+def _taken(program: Program, events: Iterable[Raw], until_us: int | None) -> _Taken:
     raws = list(events)
-    rows = came(slots.program, raws, until_us=until_us)
+    rows = came(program, raws, until_us=until_us)
     given: list[Source] = [(number, raw.source, -1) for number, raw in enumerate(raws)]
-    every = arrived(slots.program, rows)
-    for some, told in _cut(every, cuts, summary_of(rows, given, raws)):
-        yield _pieces(slots, some, *known_by_all(rows, some), given, told)
+    return _Taken(rows, given, arrived(program, rows), summary_of(rows, given, raws))
+
+
+def _batches(slots: Slots, taken: _Taken, cuts: Sequence[int] | None) -> Iterator[Iterator[pa.RecordBatch]]:
+    """What came as pieces, cut into batches."""
+    for some, told in _cut(taken.every, cuts, taken.told):
+        yield _pieces(slots, some, *known_by_all(taken.rows, some), taken.given, told)
 
 
 def known_by_all(rows: Came, some: Arrivals) -> tuple[dict[int, Integers], dict[int, Integers]]:

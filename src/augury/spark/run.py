@@ -17,6 +17,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from augury.algebra.program import Program
+from augury.engine.progress import Far, Tell, counting, size_of
 from augury.event import EventClass, key_of
 from augury.history.raw import Raw, RawTable, Rejected
 from augury.kernels.batch import Batch, Occurrences
@@ -26,6 +27,7 @@ from augury.spark.plan import refused, stages_of
 from augury.spark.session import session
 from augury.spark.stage import subscribed
 from augury.spark.tasks import PACKED, packed_row
+from augury.spark.telling import tasks_of, telling
 
 _ROWS_AT_ONCE: Final = 100_000
 """Rows of a table that are packed together: a value of Spark has at most 2 GiB."""
@@ -49,12 +51,24 @@ def run(
     until_us: int | None = None,
     spark: SparkSession | None = None,
     partitions: int | None = None,
+    tell: Tell | None = None,
 ) -> Collected:
-    """Run a program over the events that were read from a path; raises `NotOnSpark` and `NoSpark`."""
+    """Run a program over the events that were read from a path; raises `NotOnSpark` and `NoSpark`.
+
+    `tell` hears how far it is: how many rows were read, and which tasks of Spark are done.
+    """
     stages_of(program)  # refuse what does not run before a JVM is started
-    packed = pa.Table.from_batches(_packed(events), PACKED)
-    frame = (spark or session()).createDataFrame(packed)
-    with detect_packed(program, frame, until_us=until_us, partitions=partitions) as detected:
+    raws = list(counting(events, tell))
+    rows, packed = sum(map(size_of, raws)), pa.Table.from_batches(_packed(raws), PACKED)
+    del raws
+    if spark is None:
+        with telling(tell, lambda: Far("starting Spark")):
+            spark = session()
+    frame, on = spark.createDataFrame(packed), spark
+    with (
+        telling(tell, lambda: Far("detecting on Spark", rows, **tasks_of(on))),
+        detect_packed(program, frame, until_us=until_us, partitions=partitions) as detected,
+    ):
         return collect(detected)
 
 

@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 from augury.algebra.program import Program
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger
+from augury.engine.progress import Far, Tell, counting, size_of
 from augury.history.raw import Raw
 from augury.lake import Lake, LakeExists, NoLake
 from augury.spark.replaying import by_ticks, replay
 from augury.spark.session import session
+from augury.spark.telling import tasks_of, telling
 
 
 def run_by_ticks(
@@ -27,15 +29,26 @@ def run_by_ticks(
     is_stream: bool = False,
     store: str | None = None,
     spark: SparkSession | None = None,
+    tell: Tell | None = None,
 ) -> Ledger:
-    """What a program does over these events; raises `CannotRun`, `NoSpark` and `LakeError`."""
+    """What a program does over these events; raises `CannotRun`, `NoSpark` and `LakeError`.
+
+    `tell` hears how far it is: of a batch which tasks are done, of a stream also rows, ticks and lag.
+    """
     runnable(program)  # refuse what does not run before a JVM is started
     if store is not None:
         _require_unused(store)
-    spark = spark or session()
+    raws = list(counting(events, tell))
+    if spark is None:
+        with telling(tell, lambda: Far("starting Spark")):
+            spark = session()
     if is_stream:
-        return replay(spark, program, events, until_us=until_us, store=store)
-    with by_ticks(spark, program, events, until_us=until_us) as detected:
+        return replay(spark, program, raws, until_us=until_us, store=store, tell=tell)
+    on, rows = spark, sum(map(size_of, raws))
+    with (
+        telling(tell, lambda: Far("ticks on Spark", rows, **tasks_of(on))),
+        by_ticks(on, program, raws, until_us=until_us) as detected,
+    ):
         return detected.collect_ledger()
 
 

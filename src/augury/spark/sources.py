@@ -121,7 +121,9 @@ def rate(
 def _text(spark: SparkSession, path: str, streaming: bool, options: Options) -> DataFrame:
     reader = spark.readStream if streaming else spark.read
     try:
-        return reader.format("text").options(**options).load(path)
+        rows = reader.format("text").options(**options).load(path)
+        _ = rows.schema  # over Spark Connect nothing is looked at before
+        return rows
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             raise _no_path(path) from None

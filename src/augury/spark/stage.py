@@ -1,7 +1,7 @@
 """What runs on Spark: a stage per expression, with the rows and columns it reads, its key, and the classes it feeds.
 
-Plain data that goes to the workers; `plan` makes it. Stages that are cut by the same keys are a group: they share a
-shuffle and a task. It reads no event and starts no Spark.
+Plain data that goes to the workers; `plan` makes it. Stages that are cut by the same keys, or all into ranges of the
+history, are a group: they share a shuffle and a task. It reads no event and starts no Spark.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ def not_yet(what: str, event_class: EventClass) -> NotOnSpark:
 class Stage:
     """An expression: `classes` of its history, `sent` those whose rows it reads, `columns` (class, attribute) of them.
 
-    `members` are the classes whose events it finds, more than one where they have it in common. Without keys there is
-    one partition, for the reason given. `counted` says that rows come with their positions, `timed` that they come
-    with how far the clock goes. Rows of which none of `leaves` is true may be left out, where these are not None.
+    `members` are the classes whose events it finds, more than one where they have it in common. Without keys, for the
+    reason given, it goes over ranges of the history, or over all of it in one partition, as `whole` says. `counted`
+    says that rows come with their positions, `timed` that they come with how far the clock goes. Rows of which none of
+    `leaves` is true may be left out, where these are not None.
     """
 
     number: int
@@ -57,6 +58,13 @@ class Stage:
     counted: bool = False
     timed: bool = False
     leaves: tuple[Primitive, ...] | None = None
+    whole: str | None = None
+    """Why the history cannot be cut into ranges; empty where it can, and None where nobody has asked."""
+
+    @property
+    def ranged(self) -> bool:
+        """Whether it goes over ranges of the history, side by side."""
+        return not self.keys and self.whole == ""
 
     @property
     def found(self) -> tuple[EventClass, ...]:
@@ -81,13 +89,13 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Stages that one task runs, over rows that one shuffle brings together; they have equal keys and classes."""
+    """Stages that one task runs, over rows that are brought together once; they have equal keys and classes."""
 
     stages: tuple[Stage, ...]
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """What rows are brought together by; empty where they all go to one place."""
+        """What rows are brought together by; empty where they all go to one place, or stay in ranges."""
         return self.stages[0].keys
 
     @property
@@ -130,6 +138,11 @@ class Group:
         return {stage.position_name: stage.history for stage in self.stages if stage.counted}
 
     @property
+    def ranged(self) -> bool:
+        """Whether its stages go over ranges of the history."""
+        return self.stages[0].ranged
+
+    @property
     def timed(self) -> bool:
         """Whether some stage has to know how far the clock goes."""
         return any(stage.timed for stage in self.stages)
@@ -146,7 +159,7 @@ def groups_of(stages: Sequence[Stage]) -> tuple[Group, ...]:
     found: dict[object, list[Stage]] = {}
     for stage in stages:
         # What is in one place takes a core to itself; what reads complex events has a history of its own.
-        alone = not stage.keys or stage.reads_complex
+        alone = not (stage.keys or stage.ranged) or stage.reads_complex
         found.setdefault(stage.number if alone else stage.keys, []).append(stage)
     return tuple(Group(tuple(each)) for each in found.values())
 

@@ -183,20 +183,37 @@ class Detect:
         table, group = pa.Table.from_batches(came), self.group
         history = batch_of(table, group.classes, group.lanes)
         end_us = table.column(END)[0].as_py() if group.timed else int(history.det_time[-1])
-        # As `batch_of` sorts them: counted stages read versions only, each with a `seq` of its own.
-        order = np.argsort(integers(table, "seq"), kind="stable") if group.histories else None
-        read: dict[tuple[int, ...], tuple[Batch, Integers | None, Shared]] = {}
         found = []
-        for stage in group.stages:
-            if stage.sent not in read:
-                read[stage.sent] = (*_part_of(history, order, group, stage), Shared())
-            batch, rows, shared = read[stage.sent]
-            match stage.derivation:
+        for read in read_by(group, table, history):
+            match read.stage.derivation:
                 case MatchPlan() as match:
-                    found.append(_matched(stage, match, batch, _places(table, stage, rows), self.chronon_us, shared))
+                    found.append(_matched(read, match, self.chronon_us))
                 case CompositePlan() as plan:
-                    found += occurrences_in(Run(plan, stage.members), batch, self.chronon_us, end_us, shared)
+                    run = Run(plan, read.stage.members)
+                    found += occurrences_in(run, read.batch, self.chronon_us, end_us, read.shared)
         yield from occurrence_table(found).to_batches(max_chunksize=ROWS_AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a stage reads of the rows of a task: versions, positions where they are counted, what stages share."""
+
+    stage: Stage
+    batch: Batch
+    position: Integers | None
+    shared: Shared
+
+
+def read_by(group: Group, table: pa.Table, history: Batch) -> Iterator[Read]:
+    """What each stage of a group reads, given the rows of its task as a table and as `batch_of` makes them."""
+    # As `batch_of` sorts them: counted stages read versions only, each with a `seq` of its own.
+    order = np.argsort(integers(table, "seq"), kind="stable") if group.histories else None
+    known: dict[tuple[int, ...], tuple[Batch, Integers | None, Shared]] = {}
+    for stage in group.stages:
+        if stage.sent not in known:
+            known[stage.sent] = (*_part_of(history, order, group, stage), Shared())
+        batch, rows, shared = known[stage.sent]
+        yield Read(stage, batch, _places(table, stage, rows), shared)
 
 
 def _part_of(history: Batch, order: Integers | None, group: Group, stage: Stage) -> tuple[Batch, Integers | None]:
@@ -214,14 +231,14 @@ def _places(table: pa.Table, stage: Stage, rows: Integers | None) -> Integers | 
     return found
 
 
-def _matched(
-    stage: Stage, match: MatchPlan, batch: Batch, position: Integers | None, chronon_us: int, shared: Shared
-) -> Occurrences:
-    (plan,) = stage.members
+def _matched(read: Read, match: MatchPlan, chronon_us: int) -> Occurrences:
+    (plan,) = read.stage.members
     detector = detector_of(match)
-    state = initial_state(detector, stage.classes)
+    state = initial_state(detector, read.stage.classes)
     try:
-        return step(detector, state, batch, plan.event_class, chronon_us, position=position, shared=shared)[1]
+        return step(
+            *(detector, state, read.batch, plan.event_class, chronon_us), position=read.position, shared=read.shared
+        )[1]
     except tuple(REFUSALS) as error:
         # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
         told = refusal(type(error), plan, ENGINE)

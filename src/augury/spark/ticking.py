@@ -28,6 +28,7 @@ from augury.history.views import history_schema, system_names
 from augury.spark.arriving import Batches, Ingest, sources_of
 from augury.spark.layout import plain_type, spark_schema, spark_type
 from augury.spark.slots import ACTIONS, ARCHIVE, REJECTED, TICKS, VERSIONS, ipc_table, require_run
+from augury.spark.sources_schema import is_lines
 from augury.spark.stepping import Told, ingested, results, slots_on_spark, step_of, told
 
 
@@ -203,11 +204,6 @@ def detect_by_ticks(
         )
 
     return TickDetected(program, spark, pieces, until_us, buckets)
-
-
-def is_lines(frame: DataFrame) -> bool:
-    """Whether a frame has lines of JSON and where they come from, not columns."""
-    return {"line", "source", "position"} <= set(frame.columns)
 
 
 def _ledgers(table: pa.Table) -> Iterator[Ledger]:

@@ -4,9 +4,8 @@ In: a table of moves and symbols. Out: the positions at which the expression tak
 one walk from the beginning gives them, however the symbols are cut. The chunks do not need each other in the first
 pass, nor in the second once the maps are composed, so that whoever calls may run each pass anywhere.
 
-Positions only: which events a tuple has is not known here. A tuple reaches back over any number of chunks, so its
-constituents take a walk from the beginning, or `why` for the one that is asked for. Keyed variables and partitions have
-a history per value; they are run side by side by key and need none of this.
+Positions only: which events a tuple has is not known here; `chunks` does the same with tuples. Keyed variables and
+partitions have a history per value; they are run side by side by key and need none of this.
 """
 
 from __future__ import annotations
@@ -64,18 +63,28 @@ def moves_of_runs(tables: Tables) -> Moves:
     """The moves of the sets of states that runs are in: the expression takes place where a run ends."""
     assert tables.delta.size, "there are too many sets: nothing to be mapped"
     ends = np.zeros((len(tables.delta), tables.symbols), np.bool_)
+    for q, states in enumerate(sets_of(tables)):
+        for symbol in range(tables.symbols):
+            ends[q, symbol] = FINAL in _targets(tables, states, symbol)
+    return Moves(tables.delta, ends)
+
+
+def sets_of(tables: Tables) -> list[frozenset[int]]:
+    """The sets of states that runs are in, by their numbers in the automaton."""
     sets: dict[int, frozenset[int]] = {0: frozenset(tables.initial.tolist())}
     waiting = [0]
     for q in waiting:
         for symbol in range(tables.symbols):
-            spans = [tables.first[s * tables.symbols + symbol :][:2] for s in sets[q]]
-            targets = {t for begin, end in spans for t in tables.target[begin:end].tolist()}
-            ends[q, symbol] = FINAL in targets
             following = int(tables.delta[q, symbol])
             if following not in sets:
-                sets[following] = frozenset(targets - {FINAL})
+                sets[following] = _targets(tables, sets[q], symbol) - {FINAL}
                 waiting.append(following)
-    return Moves(tables.delta, ends)
+    return [sets[q] for q in range(len(tables.delta))]
+
+
+def _targets(tables: Tables, states: Iterable[int], symbol: int) -> frozenset[int]:
+    spans = [tables.first[s * tables.symbols + symbol :][:2] for s in states]
+    return frozenset(t for begin, end in spans for t in tables.target[begin:end].tolist())
 
 
 def per_move(delta: Shorts, accepting: Flags) -> Flags:
