@@ -8,23 +8,34 @@ number, sleeps, opens a connection or a file.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import random
+import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 
 class Unreachable(OSError):
     """No answer: refused, broken off, out of time, or no such host; the message says which."""
 
 
+class NotPublic(Unreachable):
+    """An address of this machine or of a network that is not public, asked for by one who may not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request over HTTP. `seconds` is how long all of it may take."""
+    """One request over HTTP. `seconds` is how long all of it may take.
+
+    `is_public` keeps it from addresses that are not public: what a name stands for is looked up once, and only what was
+    found to be public is connected to; else it raises `NotPublic`.
+    """
 
     method: str
     url: str
@@ -33,16 +44,21 @@ class Request:
     seconds: float = 10.0
     redirects: int = 0
     answer_bytes_max: int = 1 << 20
+    is_public: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The answer: headers by lower-case name, and the body, cut off at what the request allows."""
+    """The answer: headers by lower-case name, and the body, cut off at what the request allows.
+
+    `cookies` are the values of its Set-Cookie headers; whoever wants to send some keeps them.
+    """
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     url: str = ""
+    cookies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,10 @@ class Files(Protocol):
 
     def mark(self, path: str) -> tuple[int, int]:
         """Which file this is and how large, so that one that was replaced is told from one that grew."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Delete a file, if it is there; raises `OSError`."""
         ...
 
 
@@ -156,22 +176,23 @@ class RealFiles:
         about = Path(path).stat()
         return about.st_ino, about.st_size
 
+    def remove(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        Path(path).unlink(missing_ok=True)
+
 
 class RealNetwork:
     """HTTP by aiohttp; connections are kept until `close`."""
 
     def __init__(self) -> None:
         """Open nothing yet: a session belongs to a running loop."""
-        self._session: object | None = None
+        self._sessions: dict[bool, Any] = {}
 
     async def request(self, asked: Request) -> Response:
         """Send it and wait for the answer."""
         import aiohttp
 
-        session = self._session
-        if not isinstance(session, aiohttp.ClientSession):
-            connector = aiohttp.TCPConnector(limit=0)
-            session = self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True)
+        session = self._session(asked)
         limit = aiohttp.ClientTimeout(total=asked.seconds)
         try:
             async with session.request(
@@ -183,19 +204,66 @@ class RealNetwork:
                 allow_redirects=asked.redirects > 0,
                 max_redirects=max(asked.redirects, 1),
             ) as answer:
-                body = await answer.content.read(asked.answer_bytes_max)
+                body = bytearray()
+                while len(body) < asked.answer_bytes_max:  # a read gives what is there, not all that comes
+                    part = await answer.content.read(asked.answer_bytes_max - len(body))
+                    if not part:
+                        break
+                    body += part
                 headers = {name.lower(): value for name, value in answer.headers.items()}
-                return Response(answer.status, headers, body, str(answer.url))
+                cookies = tuple(answer.headers.getall("Set-Cookie", ()))
+                return Response(answer.status, headers, bytes(body), str(answer.url), cookies)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {asked.seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(cause := getattr(error, "os_error", error), NotPublic):
+                raise cause from None
             raise Unreachable(str(error) or type(error).__name__) from error
 
     async def close(self) -> None:
         """Let go of connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()  # type: ignore[attr-defined]
+        while self._sessions:
+            _, session = self._sessions.popitem()
+            await session.close()
+
+    def _session(self, asked: Request) -> Any:
+        import aiohttp
+
+        if asked.is_public:
+            _require_public(urlsplit(asked.url).hostname or "", asked.url)
+        if asked.is_public not in self._sessions:
+            connector = aiohttp.TCPConnector(limit=0, resolver=_public_resolver() if asked.is_public else None)
+            # Cookies would go from one detector or executor to another: who wants some sends them by itself.
+            self._sessions[asked.is_public] = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+            )
+        return self._sessions[asked.is_public]
+
+
+def _public_resolver() -> Any:
+    """Looks names up, and gives only what is public: what was looked at is what is connected to."""
+    from aiohttp.resolver import ThreadedResolver
+
+    class PublicResolver(ThreadedResolver):
+        async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
+            found = await super().resolve(host, port, family)
+            for one in found:
+                _require_public(one["host"], host)
+            return found
+
+    return PublicResolver()
+
+
+def _require_public(address: str, asked: str) -> None:
+    """Refuse an address that is not public; a name is none, and is looked up later."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found.sixtofour or found
+    if not found.is_global or found.is_multicast:
+        raise NotPublic(f"`{asked}` is at {address}, which is no public address")
 
 
 @dataclass(slots=True)

@@ -102,3 +102,54 @@ GROWTH_STATES_MAX: Final = 500
 
 ROWS_JOINED_MAX: Final = 4_000_000
 """Rows of streams that are looked at together where events touch every stream: they multiply, and memory is finite."""
+
+DETECTOR_ANSWER_BYTES_MAX: Final = 32_000_000
+"""Size of one page that a detector reads over HTTP: it is read whole, and so is what is made of it."""
+
+DETECTOR_FILE_BYTES_MAX: Final = 200_000_000
+"""Size of a file that a detector of a folder reads: it is read whole. Larger ones are replayed, not detected."""
+
+DETECTOR_ITEMS_AT_ONCE: Final = 5_000
+"""Items that a detector takes over before they are kept: a file of millions must not be held as events at once."""
+
+DETECTOR_ROWS_MAX: Final = 1_000_000
+"""Rows of one query, and items of one listing: all of them are looked at together to find what has vanished."""
+
+DETECTOR_PAGES: Final = 100
+"""Pages of one listing that a detector follows where it does not say `pages`: links may go round for ever."""
+
+DETECTOR_KEYS_MAX: Final = 1_000_000
+"""Keys whose values a detector remembers to tell what has changed; beyond, the oldest are forgotten."""
+
+DETECTOR_SPOOL_BYTES_MAX: Final = 256_000_000
+"""Events that wait for an engine that does not take them, by detector: then it stops looking, and says so."""
+
+DELIVERY_RETRIES: Final = 8
+"""Tries of an action after the first, before it is a dead letter: over some minutes, as most outages last."""
+
+DELIVERY_CONCURRENCY: Final = 8
+"""Actions that are carried out at the same time at one target."""
+
+DELIVERY_SECONDS: Final = 10.0
+"""How long one try may take: who has not answered by then has lost it."""
+
+DELIVERY_BACKOFF_SECONDS: Final = 1.0
+"""The longest wait before the second try; it doubles with each, and chance takes a part of it away."""
+
+DELIVERY_BACKOFF_SECONDS_MAX: Final = 300.0
+"""The longest wait before any try, unless the target asks for more."""
+
+RETRY_AFTER_SECONDS_MAX: Final = 3_600.0
+"""The longest wait that a target may ask for: one that asks for a year is mistaken."""
+
+BREAKER_FAILURES: Final = 5
+"""Failures of a target in a row before only one action at a time finds out whether it is back."""
+
+BREAKER_SECONDS: Final = 1.0
+"""How long nothing is tried at such a target at first; it doubles each time that it has not come back."""
+
+BREAKER_SECONDS_MAX: Final = 60.0
+"""How long nothing is tried at a target at most: so late is noticed that it is back."""
+
+DELIVERIES_READ_MAX: Final = 200
+"""Actions of one name that are read from an outbox at once, and so about as many as wait in memory for a target."""

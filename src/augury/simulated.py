@@ -187,6 +187,7 @@ class SimulatedFiles:
         self._world = world
         self._content: dict[str, bytes] = {}
         self._number: dict[str, int] = {}
+        self._numbered = 0
 
     def read(self, path: str, start: int = 0, count: int = -1) -> bytes:
         """Some bytes of a file."""
@@ -200,11 +201,14 @@ class SimulatedFiles:
         """Write a file as a whole, or not at all."""
         self._may_fail(path)
         self._content[path] = content
-        self._number[path] = max(self._number.values(), default=0) + 1
+        self._numbered += 1
+        self._number[path] = self._numbered
 
     def append(self, path: str, content: bytes) -> None:
         """Let a file grow, as those do that others write."""
-        self._number.setdefault(path, max(self._number.values(), default=0) + 1)
+        if path not in self._number:
+            self._numbered += 1
+            self._number[path] = self._numbered
         self._content[path] = self._content.get(path, b"") + content
 
     def names(self, folder: str) -> list[str]:
@@ -220,6 +224,12 @@ class SimulatedFiles:
         if path not in self._content:
             raise FileNotFoundError(f"there is no `{path}`")
         return self._number[path], len(self._content[path])
+
+    def remove(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        self._may_fail(path)
+        self._content.pop(path, None)
+        self._number.pop(path, None)
 
     def _may_fail(self, path: str) -> None:
         if self._world.happens(self._world.faults.unreadable):

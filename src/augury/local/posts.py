@@ -97,6 +97,14 @@ class Posts:
         assert ticket.place is not None
         return Receipt(ticket.place)
 
+    def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
+        """Write events in their order, as one; for each why it is refused, or None. Raises what the store does."""
+        tickets = [_Ticket(*_line(event), False) for event in events]
+        with self._leading:
+            self._queue.extend(tickets)
+        self.flush()
+        return [None if ticket.error is None else str(ticket.error) for ticket in tickets]
+
     def _lead(self) -> None:
         """Write what is in the queue, and hand the lead to one of those who came meanwhile.
 

@@ -111,6 +111,14 @@ class LocalEngine:
         self._refuse_if_closed()
         return self._posts.post(event, wait=wait)
 
+    def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
+        """Hand over events in their order; once it returns all survive a crash. For each why it is refused, or None.
+
+        Raises what the store does when it cannot write; then they may be there all the same, or come there later.
+        """
+        self._refuse_if_closed()
+        return self._posts.post_all(events)
+
     def flush(self) -> None:
         """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
         self._posts.flush()

@@ -1,0 +1,153 @@
+"""Processes that go on until they are told to end: an engine with its inbox, detectors that feed engines, or both.
+
+In: a checked program and where it lives. Out: an exit code. SIGINT and SIGTERM end them between two steps, with all
+that was taken kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+from augury.algebra.program import Program
+from augury.detectors.http_sink import HttpSink
+from augury.detectors.opening import opened
+from augury.detectors.run import Detectors
+from augury.detectors.sensor import SourceFailed
+from augury.detectors.sinks import EngineSink, NotTaken, Sink
+from augury.environment import Environment, real
+from augury.server.sensing import detectors_app
+
+Tell = Callable[[str], None]
+
+
+class CannotServe(RuntimeError):
+    """What keeps a process from starting; the message says what to do."""
+
+
+async def live_engine(
+    program: Program, store: str, host: str, port: int, tell: Tell, state: Path | None = None
+) -> None:
+    """An engine that follows the wall clock, with its inbox; with `state`, the program's detectors feed it too.
+
+    Port 0 is any that is free; what is told says which.
+    """
+    from augury.local.running import LocalEngine, wall_clock
+    from augury.server.posting import engine_app
+
+    async with AsyncExitStack() as stack:
+        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=wall_clock))
+        stack.callback(engine.close)
+        engine.start()
+        detecting: asyncio.Task[None] | None = None
+        over = _over_at_signal()
+        if state is not None:
+            environment = await stack.enter_async_context(real())
+            sinks = {store: EngineSink(engine, store)}
+            detectors = _detectors(program, sinks, state, environment, tell, stack)
+            detecting = asyncio.create_task(detectors.run())
+            detecting.add_done_callback(lambda _: over.set())
+            stack.push_async_callback(_stopped, detectors, detecting)
+        address = await stack.enter_async_context(_served(engine_app(engine), host, port))
+        tell(f"the engine listens at {address}")
+        await over.wait()
+
+
+async def live_detectors(
+    program: Program,
+    engines: Sequence[str],
+    state: Path,
+    tell: Tell,
+    *,
+    once: bool = False,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+) -> int:
+    """The detectors of a program, feeding engines at addresses; gives an exit code.
+
+    With `once` every detector looks once, all engines take what it saw, and that is all. With a port they answer
+    there.
+    """
+    async with AsyncExitStack() as stack:
+        environment = await stack.enter_async_context(real())
+        sinks: dict[str, Sink] = {url.rstrip("/"): HttpSink(url, environment) for url in engines}
+        detectors = _detectors(program, sinks, state, environment, tell, stack)
+        if once:
+            try:
+                await detectors.run_once()
+            except (SourceFailed, NotTaken) as error:
+                tell(f"error: {error}")
+                return 1
+            return 0
+        if port is not None:
+            address = await stack.enter_async_context(_served(detectors_app(detectors), host, port))
+            tell(f"the detectors listen at {address}")
+        over = _over_at_signal()
+        detecting = asyncio.create_task(detectors.run())
+        detecting.add_done_callback(lambda _: over.set())
+        tell(f"detecting: {', '.join(detectors.status())}")
+        await over.wait()
+        await _stopped(detectors, detecting)
+    return 0
+
+
+def _detectors(
+    program: Program,
+    sinks: dict[str, Sink] | dict[str, EngineSink],
+    state: Path,
+    environment: Environment,
+    tell: Tell,
+    stack: AsyncExitStack,
+) -> Detectors:
+    if not program.detections:
+        raise CannotServe("the program detects nothing: add DETECT Class FROM … to it")
+    found = opened(program, environment)
+    _lock(state, stack)
+    return Detectors(found, sinks, str(state), environment, report=tell)
+
+
+def _lock(state: Path, stack: AsyncExitStack) -> None:
+    """Let nobody else use the folder: two who count positions in it would both be wrong."""
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        file = stack.enter_context((state / ".lock").open("w"))
+    except OSError as error:
+        raise CannotServe(f"`{state}` cannot be used for what detectors remember: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise CannotServe(f"other detectors use `{state}` now: give these a folder of their own") from None
+
+
+async def _stopped(detectors: Detectors, detecting: asyncio.Task[None]) -> None:
+    detectors.stop()
+    await detecting
+
+
+def _over_at_signal() -> asyncio.Event:
+    over = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, over.set)
+    return over
+
+
+@asynccontextmanager
+async def _served(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
+    """An application at an address, as long as it is used."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise CannotServe(f"nothing can listen at {host}:{port}: {error.strerror}") from None
+        name, number = runner.addresses[0][:2]
+        yield f"http://{f'[{name}]' if ':' in name else name}:{number}"
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,377 @@
+"""Detectors and engines as processes of their own: the groceries with two engines, of which one is killed; commands."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import typer
+from aiohttp import web
+from typer.testing import CliRunner
+
+from augury import LocalEngine
+from augury.cli_detectors import register
+from augury.detectors.http_sink import HttpSink
+from augury.detectors.sinks import NotTaken
+from augury.environment import Request, real
+from augury.local.store.asking import Question, ask, ask_log
+from augury.server.posting import engine_app
+from tests.acting.sensing import PROGRAM, page_of, serving
+
+GROCERIES = Path(__file__).parents[2] / "examples" / "groceries" / "groceries.bicepl"
+COMMAND = "import typer; from augury.cli_detectors import register; app = typer.Typer(); register(app); app()"
+
+DETECTS = """
+DETECT ResourceEmpty FROM FILE '{folder}/fridge.jsonl' EVERY 1s;
+DETECT ResourceLow FROM FILE '{folder}/fridge.jsonl' EVERY 1s;
+DETECT ResourceExpiring FROM DIRECTORY '{folder}/labels' EVERY 1s;
+DETECT Delivery FROM HTTP '{url}/deliveries.json' EVERY 1s ITEMS '$.deliveries[*]'
+  FIELDS (resource = 'item', amount = 'size.amount', occ_time = 'due') FORWARD CHANGED WITHDRAW VANISHED;
+"""
+"""Four detectors of three kinds, as the fridge of the thesis has four."""
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Process:
+    """A command that goes on, and can be killed and started again."""
+
+    def __init__(self, folder: Path, name: str, *words: str) -> None:
+        self.words = [sys.executable, "-c", COMMAND, *words]
+        self.told = folder / f"{name}.told"
+        self.start()
+
+    def start(self) -> None:
+        with self.told.open("ab") as file:
+            self.process = subprocess.Popen(self.words, stdout=file, stderr=file)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+@pytest.fixture
+def processes() -> Iterator[list[Process]]:
+    started: list[Process] = []
+    yield started
+    for one in started:
+        one.kill()
+
+
+async def asked(url: str, method: str = "GET", body: bytes = b"", kind: str = "application/x-ndjson") -> Any:
+    """Status and content of an answer."""
+    async with real() as environment:
+        request = Request(method, url, {"content-type": kind}, body)
+        answer = await environment.network.request(request)
+        return answer.status, json.loads(answer.body)
+
+
+async def until_told(url: str, holds: Callable[[Any], bool], seconds: float = 100.0) -> None:
+    """Ask until the answer is as it should be."""
+    over = time.monotonic() + seconds
+    last: object = None
+    while time.monotonic() < over:
+        try:
+            _, last = await asked(url)
+            if holds(last):
+                return
+        except OSError as error:
+            last = error
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{url} says {last}")
+
+
+def _is_past(seen: tuple[object, ...], told: Any) -> bool:
+    return told["tick"] not in seen
+
+
+def history(store: Path, name: str, is_subscribed: bool) -> list[dict[str, Any]]:
+    """The versions of a class; with when each was detected, as its source says, if it has one."""
+    table: pa.Table = ask(str(store), Question(name)).table
+    rows = table.to_pylist()
+    # Who was gone for a while reads at other ticks, and so in another order among the classes.
+    own = ("tick", "det_time", "source_time", "seq", "constituents")
+    kept = [{name: value for name, value in row.items() if name not in own} for row in rows]
+    if is_subscribed:
+        for new, row in zip(kept, rows, strict=True):
+            new["det_time"] = row.get("source_time") or row["det_time"]
+    return kept
+
+
+def test_the_groceries_with_two_engines_of_which_one_is_killed(tmp_path: Path, processes: list[Process]) -> None:
+    stock: dict[str, tuple[float, str]] = {
+        "butter": (2, "2036-03-04T10:00:00Z"),
+        "eggs": (12, "2036-03-04T16:00:00Z"),
+    }
+
+    async def deliveries(request: web.Request) -> web.Response:
+        items = [{"item": name, "size": {"amount": a}, "due": due} for name, (a, due) in stock.items()]
+        return web.json_response({"deliveries": items})
+
+    def says(event: str, resource: str, **more: object) -> None:
+        with (tmp_path / "fridge.jsonl").open("a") as file:
+            file.write(json.dumps({"event": event, "resource": resource, **more}) + "\n")
+
+    def label(resource: str, expires: str) -> None:
+        (tmp_path / "labels" / f"{resource}.csv").write_text(f"resource,occ_time\n{resource},{expires}\n")
+
+    stores = [tmp_path / "one.db", tmp_path / "two.db"]
+    ports = [free_port() for _ in range(3)]
+    urls = [f"http://127.0.0.1:{port}" for port in ports]
+    (tmp_path / "labels").mkdir()
+
+    async def all_of_it() -> None:
+        async with serving({"/deliveries.json": deliveries}) as url:
+            text = GROCERIES.read_text("utf-8").replace("SET CHRONON 15m;", "SET CHRONON 1s;")
+            program = tmp_path / "groceries.bicepl"
+            program.write_text(text + DETECTS.format(folder=tmp_path, url=url), "utf-8")
+            says("ResourceLow", "butter", amountLeft=0.1)
+            says("ResourceEmpty", "milk")
+            label("yogurt", "2036-03-08T00:00:00Z")
+            for number in range(2):
+                words = ("engine", str(program), "--store", str(stores[number]), "--port", str(ports[number]))
+                processes.append(Process(tmp_path, f"engine{number}", *words))
+            to = ("--to", urls[0], "--to", urls[1], "--state", str(tmp_path / "state"), "--port", str(ports[2]))
+            processes.append(Process(tmp_path, "sense", "sense", str(program), *to))
+            _, second, sense = processes
+
+            def taken(counts: dict[str, int], *engines: str) -> Callable[[Any], bool]:
+                return lambda told: all(
+                    told[name]["forwarded"] >= count and all(told[name]["untaken"][one] == 0 for one in engines)
+                    for name, count in counts.items()
+                )
+
+            first_events = {"ResourceLow": 1, "ResourceEmpty": 1, "ResourceExpiring": 1, "Delivery": 2}
+            await until_told(f"{urls[2]}/health", taken(first_events, *urls[:2]))
+            second.kill()
+            says("ResourceLow", "eggs", amountLeft=2)
+            label("cream", "2036-03-09T00:00:00Z")
+            stock["butter"] = (2, "2036-03-05T10:00:00Z")
+            del stock["eggs"]
+            more_events = {"ResourceLow": 2, "ResourceEmpty": 1, "ResourceExpiring": 2, "Delivery": 4}
+            await until_told(f"{urls[2]}/health", taken(more_events, urls[0]))
+            _, told = await asked(f"{urls[2]}/health")
+            assert all(told[name]["untaken"][urls[1]] > 0 for name in ("ResourceLow", "ResourceExpiring", "Delivery"))
+            await until_told(f"{urls[0]}/health", lambda health: health["tick"] is not None)
+            sense.kill()
+            sense.start()
+            second.start()
+            says("ResourceEmpty", "juice")
+            await until_told(f"{urls[2]}/health", taken({"ResourceEmpty": 1}, *urls[:2]))
+            await until_told(f"{urls[2]}/health", taken(dict.fromkeys(more_events, 0), *urls[:2]))
+            for url in urls[:2]:
+                _, health = await asked(f"{url}/health")
+                seen = (None, health["tick"])
+                await until_told(f"{url}/health", partial(_is_past, seen))
+        assert [one.end() for one in processes] == [0, 0, 0]
+
+    asyncio.run(all_of_it())
+    counts = {"ResourceLow": 2, "ResourceEmpty": 2, "ResourceExpiring": 2, "Delivery": 4}
+    for name, count in counts.items():
+        first, second = (history(store, name, True) for store in stores)
+        assert len(first) == count, name
+        assert first == second
+    for name in ("ReplenishingNeeded", "InstantReplenishingNeeded"):
+        first, second = (history(store, name, False) for store in stores)
+        assert len(first) >= 2, name
+        assert sorted(map(str, first)) == sorted(map(str, second))
+    assert [ask_log(str(store), "rejected").table.num_rows for store in stores] == [0, 0]
+    assert "does not answer" in (tmp_path / "sense.told").read_text()
+
+
+# ---- the inbox -------------------------------------------------------------------------------------------
+
+
+def posted(*requests: tuple[str, bytes, str]) -> list[Any]:
+    """What an engine's inbox answers to posts, and then its history of deliveries."""
+    answers: list[Any] = []
+    engine = LocalEngine(PROGRAM)
+
+    async def all_of_it() -> None:
+        async with page_of(engine_app(engine)) as url:
+            for path, body, kind in requests:
+                answers.append(await asked(f"{url}{path}", "POST", body, kind))
+
+    asyncio.run(all_of_it())
+    engine.advance_to("2040-01-01T00:00:00Z")
+    answers.append(engine.history("Delivery").select(["resource"]).to_pylist())
+    engine.close()
+    return answers
+
+
+MILK = {"event": "Delivery", "resource": "milk", "amount": 1.5, "occ_time": "2026-01-01"}
+NDJSON, JSON = "application/x-ndjson", "application/json"
+
+
+def test_lines_are_posted_and_refused_one_by_one() -> None:
+    body = (json.dumps(MILK) + "\n\nnonsense\n" + json.dumps({**MILK, "amount": "x"}) + "\n").encode()
+    (status, told), rows = posted(("/events", body, NDJSON))
+    assert (status, told["accepted"]) == (200, 1)
+    assert [one["line"] for one in told["refused"]] == [2, 3]
+    assert "JSON" in told["refused"][0]["reason"]
+    assert rows == [{"resource": "milk"}]
+
+
+def test_json_is_an_object_or_a_list() -> None:
+    other = {**MILK, "resource": "eggs"}
+    first, second, third, rows = posted(
+        ("/events", json.dumps(MILK).encode(), JSON),
+        ("/events", json.dumps([other, 7]).encode(), JSON),
+        ("/events", b"{", JSON),
+    )
+    assert first == (200, {"accepted": 1, "refused": []})
+    assert second[1]["accepted"] == 1
+    assert (third[0], "not JSON" in third[1]["error"]) == (400, True)
+    assert rows == [{"resource": "milk"}, {"resource": "eggs"}]
+
+
+def test_an_engine_that_cannot_write_answers_503_and_the_events_come_again(tmp_path: Path) -> None:
+    engine = LocalEngine(PROGRAM, tmp_path / "store.db")
+    real_append, is_full = engine._store.append, [True]
+
+    def append(posts: Any) -> list[int]:
+        if is_full:
+            raise OSError("no space left on device")
+        return real_append(posts)
+
+    engine._store.append = append  # type: ignore[method-assign]
+
+    async def all_of_it() -> None:
+        async with page_of(engine_app(engine)) as url, real() as environment:
+            sink = HttpSink(url, environment)
+            line = json.dumps({**MILK, "event_id": "1"})
+            with pytest.raises(NotTaken, match=r"503.*no space left"):
+                await sink.take([line])
+            is_full.clear()
+            await sink.take([line])
+
+    asyncio.run(all_of_it())
+    engine.advance_to("2040-01-01T00:00:00Z")
+    assert engine.history("Delivery").num_rows == 1
+    engine.close()
+
+
+def test_ticks_are_paused_and_resumed_while_events_are_taken() -> None:
+    with LocalEngine(PROGRAM) as engine:
+        engine.start()
+
+        async def all_of_it() -> None:
+            async with page_of(engine_app(engine)) as url:
+                assert await asked(f"{url}/pause", "POST") == (200, {"paused": True})
+                _, before = await asked(f"{url}/health")
+                await asked(f"{url}/events", "POST", json.dumps(MILK).encode())
+                await asyncio.sleep(1.2)
+                assert (await asked(f"{url}/health"))[1] == before
+                await asked(f"{url}/resume", "POST")
+                await until_told(f"{url}/health", lambda told: told["tick"] != before["tick"])
+
+        asyncio.run(all_of_it())
+        assert engine.history("Delivery").num_rows == 1
+
+
+def test_what_is_no_engine_takes_nothing() -> None:
+    async def hello(request: web.Request) -> web.Response:
+        return web.Response(text="hello")
+
+    async def all_of_it() -> None:
+        async with serving({"/events": hello}) as url, real() as environment:
+            with pytest.raises(NotTaken, match="no engine of Augury"):
+                await HttpSink(url, environment).take(["{}"])
+
+    asyncio.run(all_of_it())
+
+
+# ---- commands --------------------------------------------------------------------------------------------
+
+
+def command(*words: str) -> tuple[int, str]:
+    app = typer.Typer()
+    register(app)
+    done = CliRunner().invoke(app, list(words))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+CLASS = "CREATE MUTABLE SUBSCRIBED EVENT CLASS Stock (item VARCHAR, n INT) ID (item) LIFESPAN (1d);\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code", "said"),
+    [
+        (CLASS, ("--to", "http://127.0.0.1:1"), 2, "detects nothing"),
+        (CLASS, ("--to", "127.0.0.1"), 2, "begins with"),
+        ("CREATE;", ("--to", "http://127.0.0.1:1"), 1, "error[E"),
+        (CLASS + "DETECT Stock FROM PYTHON 'nowhere_at_all:f' EVERY 1s;", ("--to", "http://a"), 2, "cannot be had"),
+        (CLASS + "DETECT Stock FROM FILE 'gone.jsonl';", ("--to", "http://127.0.0.1:1", "--once"), 1, "no file"),
+    ],
+)
+def test_sense_says_what_is_wrong(tmp_path: Path, text: str, words: tuple[str, ...], code: int, said: str) -> None:
+    (tmp_path / "a.bicepl").write_text(text)
+    found = command("sense", str(tmp_path / "a.bicepl"), "--state", str(tmp_path / "state"), *words)
+    assert found[0] == code
+    assert said in found[1]
+
+
+def test_two_must_not_remember_in_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    (tmp_path / "a.bicepl").write_text(f"{CLASS}DETECT Stock FROM FILE '{tmp_path}/a.jsonl';")
+    words = ("sense", str(tmp_path / "a.bicepl"), "--to", "http://127.0.0.1:1", "--state", str(tmp_path / "state"))
+    (tmp_path / "state").mkdir()
+    with (tmp_path / "state" / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        code, said = command(*words, "--once")
+        assert (code, "other detectors use" in said) == (2, True)
+    assert command(*words, "--once") == (0, "")
+
+
+def test_an_engine_says_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "a.bicepl").write_text(CLASS)
+    with closing(socket.socket()) as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        words = ("--store", str(tmp_path / "a.db"), "--port", str(sock.getsockname()[1]))
+        code, said = command("engine", str(tmp_path / "a.bicepl"), *words)
+    assert (code, "nothing can listen" in said) == (2, True)
+    (tmp_path / "bad.db").write_text("this is no database at all, and longer than a header of one would be" * 20)
+    code, said = command("engine", str(tmp_path / "a.bicepl"), "--store", str(tmp_path / "bad.db"), "--port", "0")
+    assert code == 2
+    assert said.startswith("error:")
+
+
+def test_an_engine_runs_its_detectors_in_its_own_process(tmp_path: Path, processes: list[Process]) -> None:
+    (tmp_path / "a.jsonl").write_text('{"item": "milk", "n": 3}\n')
+    (tmp_path / "a.bicepl").write_text(f"SET CHRONON 1s;\n{CLASS}DETECT Stock FROM FILE '{tmp_path}/a.jsonl';")
+    port, store = free_port(), tmp_path / "a.db"
+    words = ("engine", str(tmp_path / "a.bicepl"), "--store", str(store), "--port", str(port))
+    processes.append(Process(tmp_path, "engine", *words, "--state", str(tmp_path / "state")))
+
+    async def wait() -> None:
+        await until_told(f"http://127.0.0.1:{port}/health", lambda told: told["tick"] is not None)
+
+    asyncio.run(wait())
+    over = time.monotonic() + 30
+    while ask(str(store), Question("Stock")).table.num_rows == 0 and time.monotonic() < over:
+        time.sleep(0.1)
+    assert processes[0].end() == 0
+    assert ask(str(store), Question("Stock")).table.select(["item", "n"]).to_pylist() == [{"item": "milk", "n": 3}]
