@@ -3,19 +3,21 @@
 from typing import TYPE_CHECKING, Any
 
 from augury import api
-from augury.api import Checked, Program, ProgramError, check, compile, detect, history, watch
+from augury.api import Checked, Program, ProgramError, action, check, compile, detect, history, watch
 
 if TYPE_CHECKING:
-    from augury.api import LocalEngine, PostRefused, sinks, sources
+    from augury.api import GiveUp, LocalEngine, PostRefused, sinks, sources
 
 __version__ = "0.1.0"
 __all__ = [
     "Checked",
+    "GiveUp",
     "LocalEngine",
     "PostRefused",
     "Program",
     "ProgramError",
     "__version__",
+    "action",
     "check",
     "compile",
     "detect",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from augury.spark import sources as sources
 
 LOADED_LATE: Final = {
+    "GiveUp": "augury.actions.delivery",
     "LocalEngine": "augury.local.running",
     "PostRefused": "augury.local.posts",
     "sinks": "augury.spark.sinks",
@@ -46,6 +47,13 @@ def __getattr__(name: str) -> Any:
         found = importlib.import_module(LOADED_LATE[name])
         return getattr(found, name) if name[0].isupper() else found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def action(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function carry out the actions of a name: `@augury.action("informOwner")`."""
+    from augury.actions.python import action as register
+
+    return register(name)
 
 
 @dataclass(frozen=True, slots=True)

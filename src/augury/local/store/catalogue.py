@@ -41,12 +41,24 @@ def has_catalogue(connection: sa.Connection) -> bool:
 
 def stored(connection: sa.Connection) -> list[Stored]:
     """The classes of a store, in the order in which they came into it; raises `StoreMismatch`."""
+    require_format(connection)
+    return _read_classes(connection)
+
+
+def require_format(connection: sa.Connection) -> None:
+    """Refuse a store that is written otherwise than this version reads; raises `StoreMismatch`."""
     settings = {row.name: row.value for row in connection.execute(sa.select(s.settings))}
     written = settings.get("store_format")
     if written != str(s.STORE_FORMAT):
         sentence = f"the store has format {written}, and this version of Augury reads format {s.STORE_FORMAT}"
         raise StoreMismatch((sentence,))
-    return _read_classes(connection)
+
+
+def add_outbox(connection: sa.Connection) -> None:
+    """Make what an outbox needs and stores did not always have."""
+    s.deliveries.create(connection, checkfirst=True)
+    for index in (*s.OUTBOX_INDEXES, s.DELIVERIES_INDEX):
+        connection.execute(CreateIndex(index, if_not_exists=True))
 
 
 def _read_classes(connection: sa.Connection) -> list[Stored]:
@@ -112,6 +124,7 @@ def fit(connection: sa.Connection, program: Program) -> dict[str, s.ClassTables]
         s.ours.create_all(connection)
         connection.execute(s.settings.insert(), {"name": "store_format", "value": str(s.STORE_FORMAT)})
     known = stored(connection)
+    add_outbox(connection)
     if wrong := mismatches((one.event_class for one in known), program):
         raise StoreMismatch(wrong)
     if _has_ticks(connection) and (changed := _changes(connection, known, program)):

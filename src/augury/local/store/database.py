@@ -33,6 +33,13 @@ class Database(Protocol):
         """The one connection that writes, kept from all others until `close`; raises `StoreInUse`."""
         ...
 
+    def beside(self, alone: bool) -> sa.Engine:
+        """A connection that notes what became of actions while another writes ticks.
+
+        Who wants to be the only one who does so raises `StoreInUse` where another already is.
+        """
+        ...
+
     def insert(self, connection: sa.Connection, table: sa.Table, rows: pa.Table) -> None:
         """Add rows, whose columns stand in the order of the table's."""
         ...

@@ -24,7 +24,7 @@ from augury.local.store.sqlite import lists
 from augury.local.store.tables import escaped, unescaped
 
 _TO_ESCAPE: Final = "[\x00\ufdd0]"
-_LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('augury store in ' || current_schema(), 0))"
+_LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('augury {what} in ' || current_schema(), 0))"
 
 
 class Postgres:
@@ -64,7 +64,11 @@ class Postgres:
 
     def writer(self) -> sa.Engine:
         """The connection that writes; one that takes its place after a failure takes the lock, too."""
-        return self._engine(1, "SET synchronous_commit = on", lock=True)
+        return self._engine(1, "SET synchronous_commit = on", lock="store")
+
+    def beside(self, alone: bool) -> sa.Engine:
+        """A connection that notes what became of actions while another writes ticks."""
+        return self._engine(1, "SET synchronous_commit = on", lock="deliveries" if alone else None)
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: pa.Table) -> None:
         """Add rows."""
@@ -96,7 +100,7 @@ class Postgres:
         for engine in self._engines:
             engine.dispose()
 
-    def _engine(self, size: int, *settings: str, lock: bool = False) -> sa.Engine:
+    def _engine(self, size: int, *settings: str, lock: str | None = None) -> sa.Engine:
         engine = sa.create_engine(self._url, pool_size=size, max_overflow=0)
         self._engines.append(engine)
 
@@ -104,13 +108,12 @@ class Postgres:
             with connection.cursor() as cursor:
                 for setting in ("SET TIME ZONE 'UTC'", "SET datestyle = ISO", "SET extra_float_digits = 1", *settings):
                     cursor.execute(setting)
-                taken = not lock or cursor.execute(_LOCK).fetchone()[0]
+                taken = lock is None or cursor.execute(_LOCK.format(what=lock)).fetchone()[0]
             connection.commit()
             if not taken:
                 connection.close()
-                raise StoreInUse(
-                    f"the store `{self.place}` is already being written by another process; end that first"
-                )
+                done = "written" if lock == "store" else "delivered from"
+                raise StoreInUse(f"the store `{self.place}` is already being {done} by another process; end that first")
 
         sa.event.listen(engine, "connect", connected)
         return engine

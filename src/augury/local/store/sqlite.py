@@ -49,7 +49,7 @@ class Sqlite:
         """Note the path; nothing is opened."""
         self.place = path
         self._path = Path(path).expanduser().absolute()
-        self._lock: int | None = None
+        self._locks: list[int] = []
         self._engines: list[sa.Engine] = []
         self._readers: sa.Engine | None = None
 
@@ -65,10 +65,16 @@ class Sqlite:
 
     def writer(self) -> sa.Engine:
         """The connection that writes: what it commits is on the disk."""
-        self._take_lock()
+        self._take_lock(".lock", "written")
         return self._engine(
             "BEGIN IMMEDIATE", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", _LARGE_CACHE, size=1
         )
+
+    def beside(self, alone: bool) -> sa.Engine:
+        """A connection that notes what became of actions while another writes ticks."""
+        if alone:
+            self._take_lock(".delivering", "delivered from")
+        return self._engine("BEGIN IMMEDIATE", "PRAGMA synchronous = FULL", size=1)
 
     def insert(self, connection: sa.Connection, table: sa.Table, rows: pa.Table) -> None:
         """Add rows, a column at a time up to the very last step."""
@@ -104,9 +110,8 @@ class Sqlite:
         """Close all connections, and let others write."""
         for engine in self._engines:
             engine.dispose()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        while self._locks:
+            os.close(self._locks.pop())
 
     def _engine(self, begin: str, *pragmas: str, size: int) -> sa.Engine:
         url = sa.URL.create("sqlite", database=str(self._path))
@@ -122,13 +127,13 @@ class Sqlite:
         sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
         return engine
 
-    def _take_lock(self) -> None:
+    def _take_lock(self, suffix: str, done: str) -> None:
         """Lock a file beside the database; the kernel unlocks it when the process ends, however it ends."""
         path = self._path.resolve()
         if not path.parent.is_dir():
             raise NoStore(f"there is no folder `{Path(self.place).parent}` for a store")
         try:
-            lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            lock = os.open(f"{path}{suffix}", os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise NoStore(f"the store `{self.place}` cannot be written: {error.strerror}") from error
         try:
@@ -137,10 +142,10 @@ class Sqlite:
             holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
             os.close(lock)
             who = f"process {holder}" if holder else "another process"
-            raise StoreInUse(f"the store `{self.place}` is already being written by {who}; end that first") from None
+            raise StoreInUse(f"the store `{self.place}` is already being {done} by {who}; end that first") from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-        self._lock = lock
+        self._locks.append(lock)
 
 
 @dataclass(frozen=True, slots=True)

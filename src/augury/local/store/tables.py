@@ -128,6 +128,38 @@ outbox = sa.Table(
     _required("state", Words),
 )
 
+IS_WAITING: Final = outbox.c.state == sa.literal_column("'waiting'")
+"""Written out, for SQLite and PostgreSQL use an index of some rows only where the text says that it suffices."""
+
+OUTBOX_INDEXES: Final = (
+    sa.Index(
+        "augury_outbox_action", outbox.c.action, outbox.c.id, sqlite_where=IS_WAITING, postgresql_where=IS_WAITING
+    ),
+    sa.Index(
+        "augury_outbox_event",
+        *(outbox.c[name] for name in ("event", "key", "tick", "id")),
+        sqlite_where=IS_WAITING,
+        postgresql_where=IS_WAITING,
+    ),
+)
+"""What waits, by action, and by the event it is about. Older stores lack these, and `augury_deliveries`."""
+
+deliveries = sa.Table(
+    "augury_deliveries",
+    ours,
+    sa.Column("id", _COUNT, primary_key=True, autoincrement=False),
+    _required("action", Words),
+    _required("attempts", sa.Integer),
+    _required("reason", Words),
+    sa.Column("tried_at", Moment),
+    sa.Column("next_at", Moment),
+)
+
+_next = deliveries.c.next_at.isnot(None)
+DELIVERIES_INDEX: Final = sa.Index(
+    "augury_deliveries_next", deliveries.c.action, deliveries.c.next_at, sqlite_where=_next, postgresql_where=_next
+)
+
 rejected = sa.Table(
     "augury_rejected",
     ours,

@@ -1,0 +1,90 @@
+"""NATS: an action as a message of a subject; needs the extra `nats`.
+
+Where a stream of JetStream keeps the subject, the server says that it is kept, and absorbs what it gets twice by
+`Nats-Msg-Id`; else it goes to those who listen now. nats-py has connections of its own, past the environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from augury.actions.delivery import Again, Delivered, Delivery, Outcome, shortened, told
+from augury.actions.envelope import CONTENT_TYPE, envelope
+from augury.environment import Environment
+
+
+class Nats:
+    """Publishes to a subject."""
+
+    def __init__(self, subject: str, url: str, seconds: float) -> None:
+        """Take a subject; raises `ImportError`, with what to install."""
+        try:
+            import nats  # noqa: F401
+        except ImportError:
+            raise ImportError("NATS needs the package nats-py: pip install 'augury[nats]'") from None
+        self.target = f"nats {url.rpartition('@')[2]}"
+        self._subject, self._url, self._seconds = subject, url, seconds
+        self._client: Any = None
+        self._has_stream = False
+        self._connecting = asyncio.Lock()
+
+    async def carry_out(self, delivery: Delivery, environment: Environment) -> Outcome:
+        """Publish it."""
+        from nats.errors import Error
+
+        headers = {"Nats-Msg-Id": delivery.key, "Content-Type": CONTENT_TYPE}
+        body = envelope(delivery)
+        try:
+            async with asyncio.timeout(self._seconds):
+                client = await self._connected()
+                if await self._is_kept(client):
+                    await client.jetstream().publish(self._subject, body, timeout=self._seconds, headers=headers)
+                else:
+                    await client.publish(self._subject, body, headers=headers)
+                    await client.flush()
+        except TimeoutError:
+            return Again(f"NATS took longer than {self._seconds:g} s")
+        except (OSError, Error) as error:
+            return Again(shortened(f"NATS: {told(error)}"))
+        return Delivered()
+
+    async def close(self) -> None:
+        """Let go of the server."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def _is_kept(self, client: Any) -> bool:
+        """Whether a stream keeps the subject; asked again as long as none does."""
+        from nats.errors import NoRespondersError
+        from nats.js.errors import NotFoundError, ServiceUnavailableError
+
+        if not self._has_stream:
+            try:
+                await client.jetstream().find_stream_name_by_subject(self._subject)
+            except (NotFoundError, NoRespondersError, ServiceUnavailableError):
+                return False
+            self._has_stream = True
+        return True
+
+    async def _connected(self) -> Any:
+        import nats
+
+        async with self._connecting:
+            if self._client is None or self._client.is_closed:
+                self._client = await nats.connect(
+                    self._url,
+                    connect_timeout=self._seconds,
+                    allow_reconnect=True,
+                    max_reconnect_attempts=-1,
+                    error_cb=_note,
+                )
+            return self._client
+
+
+async def _note(error: Exception) -> None:
+    """Errors of the connection are told by what is tried next."""
+    import logging
+
+    logging.getLogger("augury.nats").debug("%s", error)

@@ -1,0 +1,138 @@
+"""What `augury actions` does: carries out what waits in a store, lists it, lets it be tried again, or drops it.
+
+In: the URL of a store, and words. Out: counts and lines. It prints nothing itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from augury.actions.binding import Surroundings, wire
+from augury.actions.deliver import Counts, Deliverer, Ends
+from augury.actions.outbox import StoredOutbox
+from augury.clock import show_time
+from augury.environment import real
+from augury.history.raw import whole_json
+from augury.local.store.outbox import open_outbox
+from augury.local.store.waiting import Listed, Wanted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from augury.local.store.outbox import SqlOutbox
+
+
+class CannotCarryOut(RuntimeError):
+    """Bindings that cannot be used; a sentence for each."""
+
+    def __init__(self, sentences: tuple[str, ...]) -> None:
+        """Keep the sentences."""
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
+async def carry_out(url: str, around: Surroundings, ends: Ends, tell: Callable[[str], None]) -> Counts:
+    """Carry out what waits in a store, until that end, or until the process is asked to end.
+
+    `tell` gets a sentence for what a user should know. Raises `CannotCarryOut`, and what `open_outbox` raises.
+    """
+    async with real() as environment:
+        wired = wire(around, environment)
+        try:
+            if wired.problems:
+                raise CannotCarryOut(wired.problems)
+            for name in wired.unbound:
+                tell(f"the action `{name}` has no executor: it waits in the outbox")
+            outbox = StoredOutbox(open_outbox(url, alone=True))
+            try:
+                deliverer = Deliverer(outbox, wired.carriers, environment)
+                with _asked_to_stop(deliverer.ask_to_stop):
+                    await deliverer.run(ends)
+            finally:
+                await outbox.close()
+        finally:
+            await wired.close()
+    return deliverer.counts
+
+
+@contextmanager
+def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C and SIGTERM let what is under way come to its end."""
+    loop = asyncio.get_running_loop()
+    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for one in signals:
+            loop.add_signal_handler(one, stop)
+    except (ValueError, RuntimeError):  # not the main thread: whoever has it decides
+        signals = ()
+    try:
+        yield
+    finally:
+        for one in signals:
+            loop.remove_signal_handler(one)
+
+
+@contextmanager
+def opened(url: str) -> Iterator[SqlOutbox]:
+    """The outbox of a store, beside whoever writes or delivers."""
+    outbox = open_outbox(url, alone=False)
+    try:
+        yield outbox
+    finally:
+        outbox.close()
+
+
+def lines(url: str, wanted: Wanted) -> Iterator[str]:
+    """The actions asked for, a JSON object a line."""
+    with opened(url) as outbox:
+        for one in outbox.listed(wanted):
+            yield _line(one)
+
+
+def table(url: str, wanted: Wanted, rows_max: int) -> tuple[pa.Table, int]:
+    """The first of the actions asked for, for people, and how many there are."""
+    import pyarrow as pa
+
+    shown: list[tuple[object, ...]] = []
+    count = 0
+    with opened(url) as outbox:
+        for one in outbox.listed(wanted):
+            count += 1
+            if len(shown) < rows_max:
+                row = one.action
+                what = f"{row.action}{_in_brackets(row.arguments)}"
+                due = "" if one.next_at is None else show_time(one.next_at)
+                known = (row.idempotency_key, one.state.value, row.attempts, what, row.event, row.key)
+                shown.append((*known, due, one.reason))
+    names = ("key", "state", "tries", "action", "event", "of", "next try", "reason")
+    columns = zip(*shown, strict=True) if shown else ([] for _ in names)
+    kinds = [pa.int64() if name == "tries" else pa.string() for name in names]
+    return pa.table([pa.array(list(column), kind) for column, kind in zip(columns, kinds, strict=True)], names), count
+
+
+def _in_brackets(arguments: str) -> str:
+    return f"({arguments[1:-1]})"
+
+
+def _line(one: Listed) -> str:
+    """One JSON object; arguments and key are JSON already, and go in digit by digit."""
+    row = one.action
+    fields = {
+        "key": whole_json(row.idempotency_key),
+        "state": whole_json(one.state.value),
+        "attempts": whole_json(row.attempts),
+        "action": whole_json(row.action),
+        "args": row.arguments,
+        "event": whole_json(row.event),
+        "event_key": row.key,
+        "tick": whole_json(show_time(row.tick)),
+        "seq": whole_json(row.seq),
+        "reason": whole_json(one.reason),
+        "tried_at": whole_json(None if one.tried_at is None else show_time(one.tried_at)),
+        "next_at": whole_json(None if one.next_at is None else show_time(one.next_at)),
+    }
+    return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n"

@@ -1,0 +1,222 @@
+"""`augury actions`: what waits in an outbox is carried out, listed, tried again or dropped.
+
+Results on standard output, all else on standard error. Exit codes: 0 done; 1 the program has findings; 2 wrong usage; 3
+the environment lacks something.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from augury.actions.settings import ActionSettings
+    from augury.algebra.program import Program
+    from augury.local.store.waiting import Wanted
+
+SETTINGS = "augury.toml"
+
+
+class Shown(StrEnum):
+    """How actions are written."""
+
+    TABLE = "table"
+    NDJSON = "ndjson"
+
+
+class StateName(StrEnum):
+    """What may have become of an action."""
+
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+    DROPPED = "dropped"
+
+
+Keys = Annotated[list[str] | None, typer.Argument(metavar="[KEY]…", help="The idempotency keys of the actions.")]
+StoreOption = Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")]
+States = Annotated[list[StateName] | None, typer.Option("--state", help="Only those; may be given several times.")]
+ActionName = Annotated[str | None, typer.Option("--action", help="Only actions of this name.")]
+EventName = Annotated[str | None, typer.Option("--event", help="Only actions of events of this class.")]
+All = Annotated[bool, typer.Option("--all", help="All of them.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command line."""
+    actions = typer.Typer(help="Carry out, list, retry and drop the actions of a store.", no_args_is_help=True)
+    actions.command("ls")(ls_command)
+    actions.command("retry")(retry_command)
+    actions.command("drop")(drop_command)
+    actions.command("run")(run_command)
+    app.add_typer(actions, name="actions")
+
+
+def ls_command(
+    keys: Keys = None,
+    store: StoreOption = "",
+    state: States = None,
+    action: ActionName = None,
+    event: EventName = None,
+    output: Annotated[Shown, typer.Option("--output", help="How to write it.")] = Shown.TABLE,
+) -> None:
+    """List actions, with what has become of them."""
+    _require(store)
+    from augury.actions.run import lines, table
+    from augury.local.shown import ROWS_DRAWN_MAX, drawn
+
+    wanted = _wanted(keys, state, action, event)
+    with _failing():
+        if output is Shown.NDJSON:
+            for line in lines(store, wanted):
+                sys.stdout.write(line)
+            return
+        rows, count = table(store, wanted, ROWS_DRAWN_MAX)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    typer.echo(drawn(rows, width), nl=False)
+    if count > rows.num_rows:
+        typer.echo(f"… and {count - rows.num_rows} more; --output ndjson has them all", err=True)
+
+
+def retry_command(
+    keys: Keys = None,
+    store: StoreOption = "",
+    state: States = None,
+    action: ActionName = None,
+    event: EventName = None,
+    everything: All = False,
+) -> None:
+    """Let actions that were not delivered be tried again at once, as if for the first time."""
+    _change(keys, store, state, action, event, everything, "retry")
+
+
+def drop_command(
+    keys: Keys = None,
+    store: StoreOption = "",
+    state: States = None,
+    action: ActionName = None,
+    event: EventName = None,
+    everything: All = False,
+) -> None:
+    """Let actions that wait or are dead never be tried again."""
+    _change(keys, store, state, action, event, everything, "drop")
+
+
+def run_command(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="The program whose actions are carried out.")],
+    store: StoreOption = "",
+    once: Annotated[bool, typer.Option("--once", help="Try what can be tried now, and end.")] = False,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help=f"Bindings and permissions; {SETTINGS}, if it is there.")
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="The engine that actions TO EVENT are posted to.")] = None,
+) -> None:
+    """Carry out the actions that wait in a store, as BIND statements and settings say, and go on until it is ended."""
+    _require(store)
+    import asyncio
+
+    from augury.actions.binding import Surroundings
+    from augury.actions.deliver import Ends
+    from augury.actions.event import HttpPoster
+    from augury.actions.run import CannotCarryOut, carry_out
+
+    if "" not in sys.path:  # modules that lie here carry out actions, too
+        sys.path.insert(0, "")
+    poster = None if to is None else HttpPoster(to)
+    around = Surroundings(_program(program), _settings(settings), poster, typer.echo)
+    with _failing():
+        try:
+            counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell))
+        except CannotCarryOut as error:
+            _fail(2, *error.sentences)
+    again = f", {counts.again} to be tried again" if counts.again else ""
+    _tell(f"{counts.delivered} delivered, {counts.dead} dead{again}")
+
+
+def _change(
+    keys: list[str] | None,
+    store: str,
+    state: list[StateName] | None,
+    action: str | None,
+    event: str | None,
+    everything: bool,
+    verb: str,
+) -> None:
+    _require(store)
+    if not everything and not (keys or state or action or event):
+        raise typer.BadParameter("say which: keys, --state, --action, --event, or --all")
+    from augury.actions.run import opened
+    from augury.environment import Machine
+
+    wanted, now_us = _wanted(keys, state, action, event), Machine().now_us()
+    with _failing(), opened(store) as outbox:
+        count = outbox.retry(wanted, now_us) if verb == "retry" else outbox.drop(wanted, now_us)
+    done = "tried again" if verb == "retry" else "never tried again"
+    typer.echo(f"{count} {'action is' if count == 1 else 'actions are'} {done}")
+
+
+def _wanted(keys: list[str] | None, state: list[StateName] | None, action: str | None, event: str | None) -> Wanted:
+    from augury.local.store.waiting import State, Wanted
+
+    return Wanted(tuple(State(one.value) for one in state or ()), action, event, tuple(keys or ()))
+
+
+def _require(store: str) -> None:
+    if not store:
+        raise typer.BadParameter("name the store", param_hint="--store")
+
+
+def _program(path: str) -> Program:
+    from augury.api import ProgramError, compile
+    from augury.diagnostics import render
+    from augury.files import UnreadableFile, read_source
+
+    try:
+        source = read_source(path)
+        return compile(source.text, source.name)
+    except UnreadableFile as error:
+        typer.echo(render(error.diagnostic, error.source), err=True)
+        raise typer.Exit(error.exit_code) from None
+    except ProgramError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+def _settings(path: Path | None) -> ActionSettings:
+    from augury.actions.settings import ActionSettings, SettingsError, read_settings
+
+    found = path or Path(SETTINGS)
+    if path is None and not found.is_file():
+        return ActionSettings()
+    try:
+        return read_settings(found.read_text("utf-8"), str(found))
+    except SettingsError as error:
+        _fail(2, *error.sentences)
+    except (OSError, UnicodeDecodeError) as error:
+        _fail(2, f"the settings `{found}` cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    from augury.local.store.errors import NoDriver, StoreError
+
+    try:
+        yield
+    except StoreError as error:
+        _fail(3 if isinstance(error, NoDriver) else 2, str(error))
+
+
+def _tell(sentence: str) -> None:
+    typer.echo(sentence, err=True)
+
+
+def _fail(exit_code: int, *sentences: str) -> NoReturn:
+    for sentence in sentences:
+        _tell(f"error: {sentence}")
+    raise typer.Exit(exit_code)
