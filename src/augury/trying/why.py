@@ -1,0 +1,113 @@
+"""Why an event is there, or an action fired: constituents and parts, values of the condition, versions known then.
+
+In: a simulation that has gone as far as the question asks. Out: an `Answer`; `why_told` makes text and JSON of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from augury.diagnostics import closest
+from augury.event import key_of
+from augury.kernels.told import Why
+from augury.trying.shown import Acted
+from augury.trying.simulate import Simulation, acted_of
+from augury.trying.simulate_record import EventKey, Record, Version
+from augury.trying.why_asked import Asked, Unanswerable, event_asked
+from augury.trying.why_conditions import look_at
+from augury.trying.why_events import why_of
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An event that took part, with the versions of it that were known at the time of the question."""
+
+    text: str
+    versions: tuple[Version, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was asked about, and as known at which tick; the version explained, and why it is there.
+
+    `versions` are all of the event that were known, `known` those of the events it is made of. Of an action, `acted`
+    says what its condition saw, and `old` is the version that it called OLD.
+    """
+
+    asked: str
+    tick: int
+    version: Version
+    versions: tuple[Version, ...]
+    why: Why | None
+    note: str
+    known: tuple[Known, ...]
+    left: int | None = None
+    acted: Acted | None = None
+    old: Version | None = None
+
+
+def why(simulation: Simulation, asked: Asked, seq: int | None = None) -> Answer:
+    """Why an event is there; raises `Unanswerable`."""
+    record = ran(simulation)
+    event = event_asked(record, asked, seq)
+    return _answer(record, asked, event, _explained(record, event, seq))
+
+
+def why_acted(simulation: Simulation, asked: Asked, action: str, seq: int | None = None) -> Answer:
+    """Why an action fired for an event, the last time it did; raises `Unanswerable`."""
+    require_action(asked, action)
+    record = ran(simulation)
+    event = event_asked(record, asked, seq)
+    found = [(one, of) for one, of in simulation.acts if of == event and key_of(one.name) == key_of(action)]
+    if not found:
+        raise Unanswerable(
+            f"`{action}` has not fired for {asked.text} by then",
+            f"`augury why-not … --action {action} --at T` says what kept it from firing at a time",
+        )
+    acted = acted_of(record, *found[-1])
+    tick = acted.action.tick
+    look = look_at(record, event, tick)
+    answer = _answer(record, asked, event, acted.version)
+    versions = tuple(version for version in answer.versions if version.tick <= tick)
+    old = None if look is None else look.old
+    return replace(answer, tick=tick, versions=versions, left=None, acted=acted, old=old)
+
+
+def require_action(asked: Asked, action: str) -> None:
+    """Raise `Unanswerable` for an action that no statement of the class has."""
+    names = list(dict.fromkeys(call.name for one in asked.plan.statements for call in one.actions))
+    if key_of(action) in map(key_of, names):
+        return
+    meant = closest(action, names)
+    listed = f"it has {', '.join(names)}" if names else "it has none: actions belong to the class whose ON says DO"
+    raise Unanswerable(
+        f"no statement of `{asked.event_class.name}` does `{action}`",
+        f"did you mean `{meant}`?" if meant else listed,
+    )
+
+
+def ran(simulation: Simulation) -> Record:
+    """The record of a whole simulation; raises `Unanswerable` if nothing ever happened in it."""
+    record = simulation.run()
+    if not record.ticks:
+        raise Unanswerable("nothing had come by then, so there is nothing to ask about", "leave --at out, or ask later")
+    return record
+
+
+def _explained(record: Record, event: EventKey, seq: int | None) -> Version:
+    """The version that is meant; by itself the last."""
+    versions = record.of_event[event]
+    return next((one for one in reversed(versions) if seq is None or one.seq == seq), versions[-1])
+
+
+def _answer(record: Record, asked: Asked, event: EventKey, version: Version) -> Answer:
+    found, note = why_of(record, version, None)
+    known: dict[EventKey, Known] = {}
+    for one in () if found is None else found.events:
+        for seq in one.made_of:
+            part = record.received.get(seq)
+            if part is not None and part.event_key != event:
+                known[part.event_key] = Known(part.text, tuple(record.of_event[part.event_key]))
+    left = next((tick for tick in record.left.get(event, ()) if tick >= version.tick), None)
+    versions = tuple(record.of_event[event])
+    return Answer(asked.text, record.ticks[-1], version, versions, found, note, tuple(known.values()), left)
