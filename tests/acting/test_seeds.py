@@ -18,6 +18,7 @@ from augury.actions.deliver import Carrier, Deliverer, Ends
 from augury.actions.outbox import MemoryOutbox
 from augury.actions.webhook import Webhook
 from augury.algebra.wiring import Detection, SourceKind
+from augury.api import compile
 from augury.detectors.opening import opened
 from augury.detectors.run import Detectors
 from augury.detectors.sensor import SourceFailed
@@ -26,7 +27,7 @@ from augury.engine.ports import Post, Snapshot
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.engine.ticked import Ticked
 from augury.environment import Request, Response
-from augury.kernels.reference.bitemporal import Raw, run
+from augury.kernels.reference.bitemporal import Raw, Run
 from augury.local.running import LocalEngine
 from augury.local.store.errors import StoreError, StoreFailed
 from augury.local.store.memory import MemoryStore
@@ -35,6 +36,7 @@ from augury.simulated import Faults, World
 from tests.bitemporal.corpus import json_of
 from tests.bitemporal.generate import Generated, generate, generate_mixed
 from tests.bitemporal.local import run_of
+from tests.bitemporal.test_reference import reference
 from tests.bitemporal.told import difference
 
 TARGET = "http://target.example"
@@ -190,7 +192,10 @@ def _actions(plan):
 
 def case_of(seed: int) -> tuple[Generated, tuple[Raw, ...]]:
     """A program and its events in order of time, each with an id and a time of its own: repeats are absorbed."""
-    case = generate_mixed(seed) if seed % 3 == 0 else generate(seed)
+    case = generate_mixed(seed) if seed % 8 == 0 else generate(seed)
+    if seed % 4:  # a DuckDB for every engine and every tick would take most of the time
+        plain = case.text.partition("CREATE COMPLEX")[0]
+        case = replace(case, text=plain, program=compile(plain), selects={})
     timed = sorted((raw for raw in case.raws if raw.det_time is not None), key=lambda raw: raw.det_time or 0)
     raws = [replace(r, event_id=f"e{n}", det_time=(r.det_time or 0) + n) for n, r in enumerate(timed)]
     return case, tuple(raws)
@@ -218,11 +223,22 @@ def _as_the_reference_says(life: Life) -> None:
         life.store.ticks,
         lambda place: by_id[json.loads(life.store.lines[int(place.rsplit(":", 1)[1])])["event_id"]],
     )
-    ticks = tuple(replace(one, rejected=tuple(dict.fromkeys(one.rejected)), absorbed=()) for one in found.ticks)
-    wanted = run(life.case.program, life.case.selects, life.raws, life.case.until)
-    calm = tuple(replace(one, absorbed=()) for one in wanted.ticks)
-    parts = difference(replace(wanted, ticks=calm), replace(found, ticks=ticks))
+    parts = difference(_once(reference(life.case.program, life.raws, life.case.until)), _once(found))
     assert not parts, parts
+
+
+def _once(run: Run) -> Run:
+    """A run without what repeats add to it; of a class what has no `seq` is told by key or by place, as one likes."""
+    ticks = (
+        replace(
+            one,
+            rejected=tuple(dict.fromkeys(one.rejected)),
+            absorbed=(),
+            published=tuple(sorted(one.published, key=lambda v: (v.event_class, v.seq or 0, repr(v.values)))),
+        )
+        for one in run.ticks
+    )
+    return replace(run, ticks=tuple(ticks))
 
 
 def _all_carried_out(life: Life) -> None:
