@@ -1,4 +1,4 @@
-"""`augury actions`: what waits in an outbox is carried out, listed, tried again or dropped.
+"""`augury actions`: what waits in an outbox is carried out, listed, tried again or dropped; `augury act`: executors.
 
 Results on standard output, all else on standard error. Exit codes: 0 done; 1 the program has findings; 2 wrong usage; 3
 the environment lacks something.
@@ -6,6 +6,7 @@ the environment lacks something.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,11 +18,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from augury.actions.settings import ActionSettings
+    from augury.actions.event import HttpPoster
     from augury.algebra.program import Program
     from augury.local.store.waiting import Wanted
-
-SETTINGS = "augury.toml"
 
 
 class Shown(StrEnum):
@@ -46,6 +45,16 @@ States = Annotated[list[StateName] | None, typer.Option("--state", help="Only th
 ActionName = Annotated[str | None, typer.Option("--action", help="Only actions of this name.")]
 EventName = Annotated[str | None, typer.Option("--event", help="Only actions of events of this class.")]
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
+ProgramArgument = Annotated[str, typer.Argument(metavar="PROGRAM", help="The program whose actions are carried out.")]
+SettingsOption = Annotated[
+    Path | None, typer.Option("--settings", help="Bindings and permissions; augury.toml, if it is there.")
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="URL", help="The engine that actions TO EVENT are posted to.")
+]
+SecretOption = Annotated[
+    str | None, typer.Option("--secret-env", metavar="NAME", help="The environment variable with the secret.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,6 +65,7 @@ def register(app: typer.Typer) -> None:
     actions.command("drop")(drop_command)
     actions.command("run")(run_command)
     app.add_typer(actions, name="actions")
+    app.command("act")(act_command)
 
 
 def ls_command(
@@ -109,13 +119,18 @@ def drop_command(
 
 
 def run_command(
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="The program whose actions are carried out.")],
+    program: ProgramArgument,
     store: StoreOption = "",
     once: Annotated[bool, typer.Option("--once", help="Try what can be tried now, and end.")] = False,
-    settings: Annotated[
-        Path | None, typer.Option("--settings", help=f"Bindings and permissions; {SETTINGS}, if it is there.")
+    settings: SettingsOption = None,
+    to: ToOption = None,
+    act_at: Annotated[
+        str | None, typer.Option("--act-at", metavar="URL", help="Let a process of `augury act` carry out all of them.")
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="The engine that actions TO EVENT are posted to.")] = None,
+    secret_env: SecretOption = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="What the engine is called, for who serves several.")
+    ] = None,
 ) -> None:
     """Carry out the actions that wait in a store, as BIND statements and settings say, and go on until it is ended."""
     _require(store)
@@ -123,20 +138,59 @@ def run_command(
 
     from augury.actions.binding import Surroundings
     from augury.actions.deliver import Ends
-    from augury.actions.event import HttpPoster
     from augury.actions.run import CannotCarryOut, carry_out
+    from augury.server.given import elsewhere, engine_name, settings_at
 
-    if "" not in sys.path:  # modules that lie here carry out actions, too
-        sys.path.insert(0, "")
-    poster = None if to is None else HttpPoster(to)
-    around = Surroundings(_program(program), _settings(settings), poster, typer.echo)
+    _find_modules_here()
+    compiled = _program(program)
     with _failing():
+        called = name or engine_name(store)
+        sent = elsewhere(act_at, secret_env, os.environ)
+        around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo, called, sent)
         try:
             counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
     again = f", {counts.again} to be tried again" if counts.again else ""
     _tell(f"{counts.delivered} delivered, {counts.dead} dead{again}")
+
+
+def act_command(
+    program: ProgramArgument,
+    settings: SettingsOption = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Where actions are posted; 0: any.")] = 8710,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    secret_env: SecretOption = None,
+    to: ToOption = None,
+) -> None:
+    """Carry out the actions that one or more engines post to /actions, as BIND statements and settings say."""
+    import asyncio
+
+    from augury.actions.binding import Surroundings
+    from augury.actions.run import CannotCarryOut
+    from augury.server.given import keys_in, settings_at
+    from augury.server.living import live_executors
+
+    _find_modules_here()
+    compiled = _program(program)
+    with _failing():
+        around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo)
+        try:
+            asyncio.run(live_executors(around, host, port, _tell, keys_in(secret_env, os.environ)))
+        except CannotCarryOut as error:
+            _fail(2, *error.sentences)
+
+
+def _find_modules_here() -> None:
+    """Modules that lie where the command is given carry out actions, too."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+
+
+def _poster(to: str | None) -> HttpPoster | None:
+    from augury.actions.event import HttpPoster
+
+    return None if to is None else HttpPoster(to)
 
 
 def _change(
@@ -188,26 +242,15 @@ def _program(path: str) -> Program:
         raise typer.Exit(1) from None
 
 
-def _settings(path: Path | None) -> ActionSettings:
-    from augury.actions.settings import ActionSettings, SettingsError, read_settings
-
-    found = path or Path(SETTINGS)
-    if path is None and not found.is_file():
-        return ActionSettings()
-    try:
-        return read_settings(found.read_text("utf-8"), str(found))
-    except SettingsError as error:
-        _fail(2, *error.sentences)
-    except (OSError, UnicodeDecodeError) as error:
-        _fail(2, f"the settings `{found}` cannot be read: {getattr(error, 'strerror', None) or error}")
-
-
 @contextmanager
 def _failing() -> Iterator[None]:
     from augury.local.store.errors import NoDriver, StoreError
+    from augury.server.given import CannotServe
 
     try:
         yield
+    except CannotServe as error:
+        _fail(2, *str(error).split("\n"))
     except StoreError as error:
         _fail(3 if isinstance(error, NoDriver) else 2, str(error))
 

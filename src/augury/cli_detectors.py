@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,23 +31,45 @@ def engine_command(
     store: Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")],
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Where events are posted; 0: any.")] = 8700,
     host: HostOption = "127.0.0.1",
+    sense: Annotated[bool, typer.Option("--sense", help="Run the program's detectors, too.")] = False,
     state: Annotated[
-        Path | None, typer.Option("--state", help="Run the program's detectors too; they remember here.")
+        Path | None, typer.Option("--state", help="Where they remember (STORE.sensed); means --sense.")
     ] = None,
+    act: Annotated[bool, typer.Option("--act", help="Carry out the program's actions, too.")] = False,
+    settings: Annotated[
+        Path | None, typer.Option("--settings", help="Who carries them out; augury.toml, if it is there.")
+    ] = None,
+    act_at: Annotated[
+        str | None, typer.Option("--act-at", metavar="URL", help="Let a process of `augury act` carry them out.")
+    ] = None,
+    secret_env: Annotated[
+        str | None, typer.Option("--secret-env", metavar="NAME", help="The environment variable with its secret.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What the engine is called there.")] = None,
 ) -> None:
     """Run a program live: it follows the wall clock, and takes events by POST to /events."""
     compiled = _compiled(program)
+    from augury.actions.binding import Surroundings
+    from augury.actions.run import CannotCarryOut
     from augury.detectors.sensor import BadDetector
     from augury.engine.plan import CannotRun
     from augury.local.running import CannotRecover
     from augury.local.store.errors import NoDriver, StoreError
-    from augury.server.living import CannotServe, live_engine
+    from augury.server.given import CannotServe, elsewhere, engine_name, settings_at, state_beside
+    from augury.server.living import live_engine
 
-    sys.path.insert(0, "")  # detectors in Python are found where the command is given
+    sys.path.insert(0, "")  # detectors and executors in Python are found where the command is given
     try:
-        asyncio.run(live_engine(compiled, store, host, port, _tell, state))
-    except (StoreError, CannotRecover, CannotServe, BadDetector, CannotRun) as error:
-        _tell(f"error: {error}")
+        remembered = state_beside(store) if sense and state is None else state
+        sent = elsewhere(act_at, secret_env, os.environ)
+        acting = None
+        if act or sent is not None:
+            called = name or engine_name(store)
+            acting = Surroundings(compiled, settings_at(settings), None, typer.echo, called, sent)
+        asyncio.run(live_engine(compiled, store, host, port, _tell, remembered, acting))
+    except (StoreError, CannotRecover, CannotServe, CannotCarryOut, BadDetector, CannotRun) as error:
+        for sentence in str(error).split("\n"):
+            _tell(f"error: {sentence}")
         raise typer.Exit(3 if isinstance(error, NoDriver) else 1 if isinstance(error, CannotRun) else 2) from None
 
 

@@ -6,19 +6,20 @@ has one, the names of those that have none, and a sentence for each binding that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from augury import limits
 from augury.actions.command import Command, refusal
 from augury.actions.deliver import Carrier
 from augury.actions.delivery import Executor
-from augury.actions.envelope import signing_keys
+from augury.actions.envelope import ENGINE_NAME, signing_keys
 from augury.actions.log import Log, to_log
 from augury.actions.python import NoFunction, Python, function_named, registered
 from augury.actions.settings import ActionSettings, filled
-from augury.actions.webhook import Webhook, unusable
+from augury.actions.webhook import ExecutorProcess, Webhook, unusable
 from augury.algebra.program import Program
 from augury.algebra.rule import ActionCall
 from augury.algebra.wiring import Binding, ExecutorKind, Length, Setting
@@ -27,6 +28,22 @@ from augury.event import key_of
 
 if TYPE_CHECKING:
     from augury.actions.event import Poster
+
+
+_ELSEWHERE_RETRIES: Final = 1_000_000
+"""How often a process that carries out actions is asked: it counts `retries` itself, and one that is not there or is
+paused must not turn what waits for it into dead letters."""
+
+_ELSEWHERE_SECONDS: Final = 60.0
+"""How long it may take to answer; who asks again meanwhile waits for the same try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where a process listens that carries out all actions of a program (`augury act`), and keys to sign them by."""
+
+    url: str
+    keys: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +62,18 @@ class Wired:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What executors need beside their bindings."""
+    """What executors need beside their bindings.
+
+    `engine` is the name of the engine whose actions they are: who serves several tells them apart by it. With
+    `elsewhere` bindings are not looked at here.
+    """
 
     program: Program
     settings: ActionSettings = field(default_factory=ActionSettings)
     poster: Poster | None = None
     write_line: Callable[[str], None] = to_log
+    engine: str = ""
+    elsewhere: Elsewhere | None = None
 
 
 class _CannotBind(Exception):
@@ -59,7 +82,11 @@ class _CannotBind(Exception):
 
 def wire(around: Surroundings, environment: Environment) -> Wired:
     """Who carries out the actions of a program: what settings bind, else the program, else registered functions."""
+    if around.elsewhere is not None:
+        return _wired_elsewhere(around, around.elsewhere)
     problems: list[str] = []
+    if wrong := _misnamed(around.engine):
+        problems.append(wrong)
     try:
         functions = registered(around.settings.modules)
     except NoFunction as error:
@@ -79,6 +106,27 @@ def wire(around: Surroundings, environment: Environment) -> Wired:
             problems.append(f"`{name}`: {error}")
     unbound = tuple(name for key, name in done.items() if key not in bindings and key not in functions)
     return Wired(carriers, unbound, tuple(problems))
+
+
+def _wired_elsewhere(around: Surroundings, elsewhere: Elsewhere) -> Wired:
+    """Everything goes there. Who runs the engine names the address, so it need not be public."""
+    nameless = "" if around.engine else "an engine whose actions are carried out elsewhere needs a name"
+    problems = [one for one in (unusable(elsewhere.url), _misnamed(around.engine), nameless) if one]
+    if problems:
+        return Wired({}, (), tuple(problems))
+    names = {key_of(name): name for name in actions_of(around.program)}
+    url = f"{elsewhere.url.rstrip('/')}/actions"
+    sent = {
+        name: ExecutorProcess(url, _ELSEWHERE_SECONDS, {}, elsewhere.keys, False, around.engine, name)
+        for name in names.values()
+    }
+    return Wired({name: Carrier(executor, _ELSEWHERE_RETRIES) for name, executor in sent.items()})
+
+
+def _misnamed(engine: str) -> str | None:
+    if not engine or re.fullmatch(ENGINE_NAME, engine):
+        return None
+    return f"`{engine}` is no name of an engine: up to 30 letters, digits, `_`, `.` and `-`"
 
 
 def actions_of(program: Program) -> Iterator[str]:
@@ -175,7 +223,7 @@ def _webhook(said: _Filled, around: Surroundings) -> Executor:
         for name, value in said.settings.items()
         if name.startswith("header_")
     }
-    return Webhook(url, said.seconds, headers, keys, is_public=not around.settings.private_targets)
+    return Webhook(url, said.seconds, headers, keys, not around.settings.private_targets, around.engine)
 
 
 def _event(said: _Filled, around: Surroundings) -> Executor:

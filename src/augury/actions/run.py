@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-from augury.actions.binding import Surroundings, wire
+from augury.actions.binding import Surroundings, Wired, wire
 from augury.actions.deliver import Counts, Deliverer, Ends
 from augury.actions.outbox import StoredOutbox
 from augury.clock import show_time
-from augury.environment import real
+from augury.environment import Environment, real
 from augury.history.raw import whole_json
 from augury.local.store.outbox import open_outbox
 from augury.local.store.waiting import Listed, Wanted
@@ -40,23 +40,35 @@ async def carry_out(url: str, around: Surroundings, ends: Ends, tell: Callable[[
 
     `tell` gets a sentence for what a user should know. Raises `CannotCarryOut`, and what `open_outbox` raises.
     """
-    async with real() as environment:
-        wired = wire(around, environment)
+    async with real() as environment, delivering(url, around, environment, tell) as deliverer:
+        with _asked_to_stop(deliverer.ask_to_stop):
+            await deliverer.run(ends)
+        return deliverer.counts
+
+
+@asynccontextmanager
+async def delivering(
+    url: str, around: Surroundings, environment: Environment, tell: Callable[[str], None]
+) -> AsyncIterator[Deliverer]:
+    """Who carries out what waits in a store, as long as it is used; raises what `carry_out` raises."""
+    wired = wire(around, environment)
+    try:
+        require_usable(wired, tell, "it waits in the outbox")
+        outbox = StoredOutbox(open_outbox(url, alone=True))
         try:
-            if wired.problems:
-                raise CannotCarryOut(wired.problems)
-            for name in wired.unbound:
-                tell(f"the action `{name}` has no executor: it waits in the outbox")
-            outbox = StoredOutbox(open_outbox(url, alone=True))
-            try:
-                deliverer = Deliverer(outbox, wired.carriers, environment)
-                with _asked_to_stop(deliverer.ask_to_stop):
-                    await deliverer.run(ends)
-            finally:
-                await outbox.close()
+            yield Deliverer(outbox, wired.carriers, environment)
         finally:
-            await wired.close()
-    return deliverer.counts
+            await outbox.close()
+    finally:
+        await wired.close()
+
+
+def require_usable(wired: Wired, tell: Callable[[str], None], then: str) -> None:
+    """Raise `CannotCarryOut` for bindings that cannot be used, and tell what becomes of actions without one."""
+    if wired.problems:
+        raise CannotCarryOut(wired.problems)
+    for name in wired.unbound:
+        tell(f"the action `{name}` has no executor: {then}")
 
 
 @contextmanager

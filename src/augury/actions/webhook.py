@@ -7,8 +7,9 @@ allowed. What the other side says beyond its status is not waited for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -17,7 +18,10 @@ from urllib.parse import urlsplit
 
 from augury.actions.delivery import Again, Dead, Delivered, Delivery, HoldsNothing, Outcome, shortened
 from augury.actions.envelope import CONTENT_TYPE, envelope, signature
-from augury.environment import Environment, NotPublic, Request, Unreachable
+from augury.environment import Environment, NotPublic, Request, Response, Unreachable
+
+PROBLEM_TYPE: Final = "application/problem+json"
+_PROBLEM_BYTES_MAX: Final = 8_192
 
 _PASSES: Final = {408, 409, 425, 429}
 _OF_TARGET: Final = {401, 402, 403, 404, 405, 407, 410, 421, 451}
@@ -43,6 +47,7 @@ class Webhook(HoldsNothing):
     headers: Mapping[str, str] = field(default_factory=dict)
     keys: tuple[bytes, ...] = ()
     is_public: bool = True
+    engine: str = ""
 
     @property
     def target(self) -> str:
@@ -59,10 +64,13 @@ class Webhook(HoldsNothing):
             return Dead(f"{error}: {allow}", is_target=True)
         except Unreachable as error:
             return Again(shortened(str(error)))
-        return outcome_of(answer.status, answer.headers, environment.now_us())
+        return self._outcome(answer, environment.now_us())
+
+    def _outcome(self, answer: Response, now_us: int) -> Outcome:
+        return outcome_of(answer.status, answer.headers, now_us)
 
     def _request(self, delivery: Delivery, now_us: int) -> Request:
-        body, seconds = envelope(delivery), now_us // 1_000_000
+        body, seconds = envelope(delivery, self.engine), now_us // 1_000_000
         headers = {
             **self.headers,
             "content-type": CONTENT_TYPE,
@@ -74,6 +82,46 @@ class Webhook(HoldsNothing):
         if self.keys:
             headers["webhook-signature"] = signature(self.keys, delivery.key, seconds, body)
         return Request("POST", self.url, headers, body, self.seconds, answer_bytes_max=0, is_public=self.is_public)
+
+
+@dataclass(frozen=True)
+class ExecutorProcess(Webhook):
+    """Sends the actions of a name to a process that carries them out (`augury act`), and hears why it did not.
+
+    What is bound there to one action may be dead while the rest is well, so each action is a target.
+    """
+
+    action: str = ""
+
+    @property
+    def target(self) -> str:
+        """The process, and the action."""
+        return f"{super().target} {self.action}"
+
+    def _request(self, delivery: Delivery, now_us: int) -> Request:
+        return replace(super()._request(delivery, now_us), answer_bytes_max=_PROBLEM_BYTES_MAX)
+
+    def _outcome(self, answer: Response, now_us: int) -> Outcome:
+        reason = _detail(answer)
+        match super()._outcome(answer, now_us):
+            case Dead(_, is_target) if reason is not None:
+                return Dead(reason, is_target)
+            case Again(_, after_seconds) if reason is not None:
+                return Again(reason, after_seconds)
+            case outcome:
+                return outcome
+
+
+def _detail(answer: Response) -> str | None:
+    """What a problem document (RFC 9457) says."""
+    if not answer.headers.get("content-type", "").startswith(PROBLEM_TYPE):
+        return None
+    try:
+        said = json.loads(answer.body)
+    except ValueError:  # cut off, or no JSON: the status says enough
+        return None
+    detail = said.get("detail") if isinstance(said, dict) else None
+    return shortened(detail) if isinstance(detail, str) else None
 
 
 def outcome_of(status: int, headers: Mapping[str, str], now_us: int) -> Outcome:

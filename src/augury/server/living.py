@@ -1,4 +1,4 @@
-"""Processes that go on until they are told to end: an engine with its inbox, detectors that feed engines, or both.
+"""Processes that go on until they are told to end: engines, detectors that feed them, executors, or all in one.
 
 In: a checked program and where it lives. Out: an exit code. SIGINT and SIGTERM end them between two steps, with all
 that was taken kept.
@@ -9,12 +9,18 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
+from augury.actions.binding import Surroundings, wire
+from augury.actions.deliver import Ends
+from augury.actions.event import EnginePoster
+from augury.actions.run import delivering, require_usable
 from augury.algebra.program import Program
 from augury.detectors.http_sink import HttpSink
 from augury.detectors.opening import opened
@@ -22,40 +28,77 @@ from augury.detectors.run import Detectors
 from augury.detectors.sensor import SourceFailed
 from augury.detectors.sinks import EngineSink, NotTaken, Sink
 from augury.environment import Environment, real
+from augury.server.acting import Executors, acting_app
+from augury.server.given import CannotServe as CannotServe
 from augury.server.sensing import detectors_app
 
 Tell = Callable[[str], None]
 
 
-class CannotServe(RuntimeError):
-    """What keeps a process from starting; the message says what to do."""
-
-
 async def live_engine(
-    program: Program, store: str, host: str, port: int, tell: Tell, state: Path | None = None
+    program: Program,
+    store: str,
+    host: str,
+    port: int,
+    tell: Tell,
+    state: Path | None = None,
+    acting: Surroundings | None = None,
+    over: asyncio.Event | None = None,
 ) -> None:
-    """An engine that follows the wall clock, with its inbox; with `state`, the program's detectors feed it too.
+    """An engine that follows the wall clock, with its inbox, until a signal, or until `over` is set.
 
-    Port 0 is any that is free; what is told says which.
+    With `state`, the program's detectors feed it, and remember there; with `acting`, its actions are carried out, here
+    or elsewhere. Port 0 is any that is free; what is told says which. Raises what opening a store does, and
+    `CannotServe`, `BadDetector`, `CannotCarryOut`.
     """
     from augury.local.running import LocalEngine, wall_clock
     from augury.server.posting import engine_app
 
+    over = _over_at_signal(over)
     async with AsyncExitStack() as stack:
         engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=wall_clock))
         stack.callback(engine.close)
-        engine.start()
-        detecting: asyncio.Task[None] | None = None
-        over = _over_at_signal()
+        environment = await stack.enter_async_context(real())
+        deliverer = detectors = None
+        if acting is not None:
+            around = acting if acting.poster is not None else replace(acting, poster=EnginePoster(engine))
+            deliverer = await stack.enter_async_context(delivering(store, around, environment, tell))
         if state is not None:
-            environment = await stack.enter_async_context(real())
             sinks = {store: EngineSink(engine, store)}
             detectors = _detectors(program, sinks, state, environment, tell, stack)
-            detecting = asyncio.create_task(detectors.run())
-            detecting.add_done_callback(lambda _: over.set())
-            stack.push_async_callback(_stopped, detectors, detecting)
-        address = await stack.enter_async_context(_served(engine_app(engine), host, port))
+        address = await stack.enter_async_context(_served(engine_app(engine, detectors, deliverer), host, port))
+        engine.start()
+        if deliverer is not None:
+            await stack.enter_async_context(_at_work(deliverer.run(Ends.NEVER), deliverer.ask_to_stop, over))
+        if detectors is not None:
+            await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))
         tell(f"the engine listens at {address}")
+        await over.wait()
+
+
+async def live_executors(
+    around: Surroundings,
+    host: str,
+    port: int,
+    tell: Tell,
+    keys: tuple[bytes, ...] = (),
+    over: asyncio.Event | None = None,
+) -> None:
+    """Executors that carry out what engines post, until a signal, or until `over` is set.
+
+    Raises `CannotServe` and `CannotCarryOut`.
+    """
+    over = _over_at_signal(over)
+    async with AsyncExitStack() as stack:
+        environment = await stack.enter_async_context(real())
+        wired = wire(around, environment)
+        stack.push_async_callback(wired.close)
+        require_usable(wired, tell, "whoever sends it is told so")
+        executors = Executors(wired.carriers, environment)
+        app = acting_app(executors, environment, keys)
+        address = await stack.enter_async_context(_served(app, host, port))
+        stack.push_async_callback(executors.stop)
+        tell(f"the executors listen at {address}")
         await over.wait()
 
 
@@ -89,11 +132,9 @@ async def live_detectors(
             address = await stack.enter_async_context(_served(detectors_app(detectors), host, port))
             tell(f"the detectors listen at {address}")
         over = _over_at_signal()
-        detecting = asyncio.create_task(detectors.run())
-        detecting.add_done_callback(lambda _: over.set())
+        await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))
         tell(f"detecting: {', '.join(detectors.status())}")
         await over.wait()
-        await _stopped(detectors, detecting)
     return 0
 
 
@@ -125,15 +166,27 @@ def _lock(state: Path, stack: AsyncExitStack) -> None:
         raise CannotServe(f"other detectors use `{state}` now: give these a folder of their own") from None
 
 
-async def _stopped(detectors: Detectors, detecting: asyncio.Task[None]) -> None:
-    detectors.stop()
-    await detecting
+@asynccontextmanager
+async def _at_work(
+    work: Coroutine[Any, Any, None], stop: Callable[[], None], over: asyncio.Event
+) -> AsyncIterator[None]:
+    """Work in the background, which is stopped and waited for; if it ends by itself, all is over."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda _: over.set())
+    try:
+        yield
+    finally:
+        stop()
+        await task
 
 
-def _over_at_signal() -> asyncio.Event:
-    over = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, over.set)
+def _over_at_signal(over: asyncio.Event | None = None) -> asyncio.Event:
+    over = over or asyncio.Event()
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, over.set)
+    except (ValueError, RuntimeError):  # not the main thread: whoever has it decides
+        pass
     return over
 
 

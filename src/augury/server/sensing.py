@@ -16,22 +16,32 @@ from augury.detectors.run import Detectors
 def detectors_app(detectors: Detectors) -> web.Application:
     """What answers for detectors."""
 
-    def status(code: int = 200) -> web.Response:
-        content = {name: asdict(one) for name, one in detectors.status().items()}
-        return web.Response(status=code, text=json.dumps(content) + "\n", content_type="application/json")
-
     async def health(request: web.Request) -> web.Response:
-        return status()
+        return _answer(detectors_health(detectors))
+
+    app = web.Application()
+    app.add_routes([web.get("/health", health), *detector_routes(detectors)])
+    return app
+
+
+def detectors_health(detectors: Detectors) -> dict[str, object]:
+    """How each is doing, by name."""
+    return {name: asdict(one) for name, one in detectors.status().items()}
+
+
+def detector_routes(detectors: Detectors) -> list[web.RouteDef]:
+    """Where each is paused and resumed."""
 
     async def change(request: web.Request) -> web.Response:
         name, verb = request.match_info["name"], request.match_info["verb"]
         if name not in detectors.status():
             known = ", ".join(detectors.status()) or "none"
-            message = {"error": f"there is no detector `{name}`; there are {known}"}
-            return web.Response(status=404, text=json.dumps(message) + "\n", content_type="application/json")
+            return _answer({"error": f"there is no detector `{name}`; there are {known}"}, 404)
         (detectors.pause if verb == "pause" else detectors.resume)(name)
-        return status()
+        return _answer(detectors_health(detectors))
 
-    app = web.Application()
-    app.add_routes([web.get("/health", health), web.post("/detectors/{name}/{verb:pause|resume}", change)])
-    return app
+    return [web.post("/detectors/{name}/{verb:pause|resume}", change)]
+
+
+def _answer(content: object, status: int = 200) -> web.Response:
+    return web.Response(status=status, text=json.dumps(content) + "\n", content_type="application/json")
