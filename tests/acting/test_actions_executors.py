@@ -491,6 +491,8 @@ def test_nats_keeps_a_message_once(nats_url: str) -> None:
         await client.flush()
         assert await tried(Nats("acts.low", nats_url, 5), delivery(1), delivery(1), delivery(2)) == [Delivered()] * 3
         assert (await stream.stream_info("ACTS")).state.messages == 2, "by Nats-Msg-Id"
+        assert await tried(Nats("acts.low", nats_url, 5, "north"), delivery(1)) == [Delivered()]
+        assert (await stream.stream_info("ACTS")).state.messages == 3, "equal actions of two engines are two"
         assert await tried(Nats("plain", nats_url, 5)) == [Delivered()]
         message = await heard.next_msg(5)
         assert json.loads(message.data)["data"] == delivery().data()

@@ -193,18 +193,18 @@ def _executor(said: _Filled, around: Surroundings) -> Executor:
         case ExecutorKind.KAFKA:
             from augury.actions.kafka import Kafka
 
-            return Kafka(said.target[0], said.text("servers") or "", said.text("key"), said.seconds)
+            return Kafka(said.target[0], said.text("servers") or "", said.text("key"), said.seconds, around.engine)
         case ExecutorKind.NATS:
             from augury.actions.nats import Nats
 
-            return Nats(said.target[0], said.text("url") or "", said.seconds)
+            return Nats(said.target[0], said.text("url") or "", said.seconds, around.engine)
         case ExecutorKind.MQTT:
             from augury.actions.mqtt import Mqtt, MqttServer
 
             mqtt = MqttServer(
                 said.text("host") or "", said.number("port", 1883), said.text("user"), said.text("password")
             )
-            return Mqtt(said.target[0], mqtt, said.number("qos", 1), said.places, said.seconds)
+            return Mqtt(said.target[0], mqtt, said.number("qos", 1), said.places, said.seconds, around.engine)
         case _:
             assert_never(said.kind)
 

@@ -19,14 +19,14 @@ from augury.history.raw import whole_json
 class Kafka:
     """Publishes to a topic."""
 
-    def __init__(self, topic: str, servers: str, key: str | None, seconds: float) -> None:
+    def __init__(self, topic: str, servers: str, key: str | None, seconds: float, engine: str = "") -> None:
         """Take a topic; raises `ImportError`, with what to install."""
         try:
             from confluent_kafka import Producer
         except ImportError:
             raise ImportError("Kafka needs the package confluent-kafka: pip install 'augury[kafka]'") from None
         self.target = f"kafka {servers}"
-        self._topic, self._key, self._seconds = topic, key, seconds
+        self._topic, self._key, self._seconds, self._engine = topic, key, seconds, engine
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
@@ -55,7 +55,7 @@ class Kafka:
         key = self._key if self._key is not None else f"{delivery.event} {whole_json(delivery.event_key)}"
         try:
             self._producer.produce(
-                self._topic, value=envelope(delivery), key=key.encode(), headers=headers, on_delivery=tell
+                self._topic, value=envelope(delivery, self._engine), key=key.encode(), headers=headers, on_delivery=tell
             )
         except BufferError:
             return Again("too many messages wait for Kafka")

@@ -28,7 +28,7 @@ class MqttServer:
 class Mqtt:
     """Publishes to a topic."""
 
-    def __init__(self, topic: str, server: MqttServer, qos: int, places: int, seconds: float) -> None:
+    def __init__(self, topic: str, server: MqttServer, qos: int, places: int, seconds: float, engine: str = "") -> None:
         """Take a topic; raises `ImportError`, with what to install."""
         try:
             import paho.mqtt.client  # noqa: F401
@@ -36,13 +36,14 @@ class Mqtt:
             raise ImportError("MQTT needs the package paho-mqtt: pip install 'augury[mqtt]'") from None
         self.target = f"mqtt {server.host}:{server.port}"
         self._topic, self._server, self._qos, self._seconds = topic, server, qos, seconds
+        self._engine = engine
         self._threads = Threads(places + 1)
         self._client: Any = None
         self._connecting = asyncio.Lock()
 
     async def carry_out(self, delivery: Delivery, environment: Environment) -> Outcome:
         """Publish it, and wait for the server's word where there is one."""
-        body = envelope(delivery)
+        body = envelope(delivery, self._engine)
         try:
             async with self._connecting:
                 if self._client is None:

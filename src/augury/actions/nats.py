@@ -17,14 +17,14 @@ from augury.environment import Environment
 class Nats:
     """Publishes to a subject."""
 
-    def __init__(self, subject: str, url: str, seconds: float) -> None:
+    def __init__(self, subject: str, url: str, seconds: float, engine: str = "") -> None:
         """Take a subject; raises `ImportError`, with what to install."""
         try:
             import nats  # noqa: F401
         except ImportError:
             raise ImportError("NATS needs the package nats-py: pip install 'augury[nats]'") from None
         self.target = f"nats {url.rpartition('@')[2]}"
-        self._subject, self._url, self._seconds = subject, url, seconds
+        self._subject, self._url, self._seconds, self._engine = subject, url, seconds, engine
         self._client: Any = None
         self._has_stream = False
         self._connecting = asyncio.Lock()
@@ -33,8 +33,10 @@ class Nats:
         """Publish it."""
         from nats.errors import Error
 
-        headers = {"Nats-Msg-Id": delivery.key, "Content-Type": CONTENT_TYPE}
-        body = envelope(delivery)
+        # A stream drops what has the id of another: equal actions of two engines are two.
+        own = f"{self._engine}:{delivery.key}" if self._engine else delivery.key
+        headers = {"Nats-Msg-Id": own, "Content-Type": CONTENT_TYPE}
+        body = envelope(delivery, self._engine)
         try:
             async with asyncio.timeout(self._seconds):
                 client = await self._connected()
