@@ -1,4 +1,8 @@
-"""One Spark session for each process that runs tests: starting one takes longer than most tests."""
+"""One Spark session for each process that runs tests: starting one takes longer than most tests.
+
+Where two processes run the tests of this folder, what takes long begins first, so that none of them is idle at the end,
+and a file whose tests share something dear (a broker, a run that was never disturbed) stays in one of them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,60 @@ from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from augury.spark.session import session
+from tests.spark import driver
+
+TOGETHER = ("test_kafka.py", "test_recovery.py", "test_live.py", "test_sinks.py", "test_select.py", "test_clusters.py")
+"""Files with fixtures that are dear: what is shared would be made in each process."""
+
+LONG_FIRST = (
+    "test_recovery.py",
+    "test_equality.py",
+    "test_kafka.py",
+    "test_clusters.py",
+    "test_disorder.py",
+    "test_live.py",
+    "test_changed.py",
+    "test_detect.py",
+    "test_accepting.py",
+)
+"""How the names of tests begin that take long, longest first; only the order in which they begin depends on it."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    found = session("local[2]")
+    # Plans are many and rows are few here.
+    found = session("local[2]", extra=driver.QUICK)
     yield found
     found.stop()
+
+
+class LongFirst(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Gives a process what takes longest of what is left: whole files of some, and single tests of the others."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, name = nodeid.partition("::")
+        if file.endswith("test_equality.py"):
+            # What the engine in process does is worked out once for the batch and the stream of a group.
+            return f"{file}::{name.partition('[')[2]}"
+        return file if file.endswith(TOGETHER) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongFirst:
+    # Otherwise it would begin with the files that have most tests.
+    config.option.loadscopereorder = False
+    return LongFirst(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The sort is stable: the rest goes as it was written.
+    items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(nodeid: str) -> int:
+    name = nodeid.removeprefix("tests/spark/")
+    return next((rank for rank, begin in enumerate(LONG_FIRST) if name.startswith(begin)), len(LONG_FIRST))

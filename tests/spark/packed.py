@@ -29,6 +29,7 @@ from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.arrivals import arrivals
 from augury.history.json_lines import read_line
 from augury.history.raw import RawRows
+from augury.kernels.reference.bitemporal import Raw
 from augury.lake import Lake
 from augury.spark.arriving import PIECES, SPARK_PIECES, SUMMARY, Ingest, sources_of
 from augury.spark.committed import ledger_in
@@ -59,7 +60,8 @@ class Case:
     """A program, events as lines of JSON, and how far the clock goes; `chance` decides how rows are dealt and cut.
 
     `arrives` has the numbers of the lines of each micro-batch, where they are not cut by chance from lines in the order
-    of det_time; `clock` the time at which each is read, where it is not that of the data.
+    of det_time; `clock` the time at which each is read, where it is not that of the data. `raws` are the events for the
+    reference, where they were made for it.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Case:
     chance: int = 0
     arrives: tuple[tuple[int, ...], ...] | None = None
     clock: tuple[int, ...] | None = None
+    raws: tuple[Raw, ...] | None = None
 
     @property
     def raw(self) -> RawRows:

@@ -273,9 +273,10 @@ from augury.engine.lines import lines
 from augury.spark.detect import detect
 from augury.spark.run import collect
 from augury.spark.session import session
+from tests.spark.driver import QUICK
 from tests.spark.programs import events, program
 
-spark, table = session("local-cluster[2,1,1024]"), pa.Table.from_pylist(events(11, 100))
+spark, table = session("local-cluster[2,1,1024]", extra=QUICK), pa.Table.from_pylist(events(11, 100))
 with detect(program("little"), spark.createDataFrame(table), partitions=2) as detected:
     found = collect(detected)
 name = spark.sparkContext.applicationId

@@ -273,7 +273,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _spark_frame(session: Any, table: pa.Table) -> Any:
-    """A frame of Spark; Spark Connect takes no columns from a table without rows, so one of NULLs stands in for them."""
+    """A frame of Spark; Spark Connect takes no columns from a table without rows, so one of NULLs stands in."""
     if table.num_rows:
         return session.createDataFrame(table)
     return session.createDataFrame(pa.Table.from_pylist([{}], schema=table.schema)).limit(0)

@@ -30,6 +30,7 @@ from augury.spark.looks import Begin, Places, Run, Summary
 from augury.spark.sheets import Sheet, Source, sheets, value_columns
 from augury.spark.stage import Group
 from augury.spark.tasks import ROWS_AT_ONCE, Batches, positions
+from augury.spark.workers import imports_are_kept
 
 _RUNS_MAX: Final = 20
 """Ascending runs of rows read together that are told apart; with more they count as not in order."""
@@ -248,3 +249,6 @@ def _true_of(leaves: Sequence[Primitive], event_class: EventClass, part: Part) -
                 return None
             found[truth.rows] = True
     return found
+
+
+imports_are_kept()

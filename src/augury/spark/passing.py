@@ -22,6 +22,7 @@ from augury.kernels.match.chunks import Passage, passage_of
 from augury.spark.layout import batch_of, integers, occurrence_table
 from augury.spark.stage import Group, Stage
 from augury.spark.tasks import ROWS_AT_ONCE, Batches, Read, read_by
+from augury.spark.workers import imports_are_kept
 
 _PAUSE: Final = 20
 """A step of `seq` so many times the mean one ends a stretch: rows of other partitions may be from there."""
@@ -156,3 +157,6 @@ def _with_sent_columns(group: Group, history: Batch) -> Batch:
         sent = [a.name for i, a in enumerate(event_class.attributes) if (code, i) in group.lanes]
         tables.append(table.select(sent))
     return replace(history, tables=tuple(tables))
+
+
+imports_are_kept()

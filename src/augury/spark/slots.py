@@ -44,6 +44,7 @@ from augury.lake import CorruptFile, FileEntry, LakeFiles
 from augury.lake.damage import corrupt_file
 from augury.spark.arriving import NUMBERS, PRESENT, Batches, Source, Sources, arrivals_of, packed, piece
 from augury.spark.ids import KnownIds, hashed, in_run
+from augury.spark.workers import imports_are_kept
 
 RESULTS: Final = pa.schema([("kind", pa.string()), ("event_class", pa.string()), ("packed", pa.binary())])
 SPARK_RESULTS: Final = "kind string, event_class string, packed binary"
@@ -372,3 +373,6 @@ def ipc_bytes(table: pa.Table) -> bytes:
 def ipc_table(content: bytes) -> pa.Table:
     """The table again."""
     return pa.ipc.open_stream(content).read_all()
+
+
+imports_are_kept()

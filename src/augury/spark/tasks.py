@@ -37,6 +37,7 @@ from augury.spark.layout import (
     version_columns,
 )
 from augury.spark.stage import ENGINE, Group, Stage
+from augury.spark.workers import imports_are_kept
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -243,3 +244,6 @@ def _matched(read: Read, match: MatchPlan, chronon_us: int) -> Occurrences:
         # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
         told = refusal(type(error), plan, ENGINE)
         raise type(error)("; ".join([told.message, *told.helps])) from None
+
+
+imports_are_kept()
