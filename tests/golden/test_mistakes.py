@@ -185,6 +185,10 @@ def write(folder: Path) -> dict[str, list[str]]:
     (folder / "partly.jsonl").write_text('{"event": "A", "x": 1}\nnot JSON\n', "utf-8")
     (folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     (folder / "broken.parquet").write_bytes(b"not a table")
+    misspelt = "program: good.bicepl\ntests:\n  - name: one\n    event: [Login(card=1) at 0s]\n"
+    (folder / "misspelt.yaml").write_text(misspelt, "utf-8")
+    unfit = "program: good.bicepl\ntests:\n  - name: one\n    events: [Logn(card='1') at 0s]\n    expect: []\n"
+    (folder / "unfit.yaml").write_text(unfit, "utf-8")
     return {
         "E313 a class that cannot be run yet": ["run", "ordered.bicepl", "--events", "empty.jsonl"],
         "E402 a file too long": ["check", "large.bicepl"],
@@ -209,6 +213,8 @@ def write(folder: Path) -> dict[str, list[str]]:
             "--store",
             "no/such/folder/s.db",
         ],
+        "E540 a suite with a key that is none": ["test", "misspelt.yaml"],
+        "E541 a suite of another program": ["test", "unfit.yaml"],
     }
 
 

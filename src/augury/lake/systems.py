@@ -212,7 +212,8 @@ class Remote:
 def _needs_exclusive(root: str, reason: str) -> str:
     return (
         f"`{root}` cannot be written as it is: {reason}, and a commit must create a file only where there is none. "
-        "Pass `exclusive=…`, an object whose `create(path, content)` does so (on Spark one is made for you)"
+        "Take a folder of this machine or a mounted one, or open the lake with `exclusive=…`, an object whose "
+        "`create(path, content)` does so"
     )
 
 
