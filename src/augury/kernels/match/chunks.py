@@ -22,7 +22,7 @@ import pyarrow as pa
 from augury.algebra.expression import Choice
 from augury.event import EventClass
 from augury.kernels.batch import Batch, Integers
-from augury.kernels.match.detector import Detector, Programs, Tables, aggregates
+from augury.kernels.match.detector import Detector, Given, Programs, Tables, aggregates, programs_of
 from augury.kernels.match.leaves import looks_back, truth_of
 from augury.kernels.match.parallel import sets_of
 from augury.kernels.match.shared import Shared
@@ -108,31 +108,17 @@ def passage_of(
 
 def _by_symbol(tables: Tables) -> Programs:
     """What a symbol does, whatever states runs are in; of sources where no run is nothing comes."""
-    first, target, source, mark, rival = [0], [], [], [], []
-    for symbol in range(tables.symbols):
-        given: dict[int, list[tuple[int, int]]] = {s: [] for s in range(tables.states)}
-        for s in range(tables.states):
-            begin, end = tables.first[s * tables.symbols + symbol :][:2]
-            for t, m in zip(tables.target[begin:end].tolist(), tables.mark[begin:end].tolist(), strict=True):
-                if t != FINAL:
-                    given[t].append((s, m))
-        for t, sources in given.items():
-            if sources == [(t, 0)]:
-                continue
-            for number, (s, m) in enumerate(sources or [(NONE, 0)]):
-                target.append(t)
-                source.append(s)
-                mark.append(m)
-                rival.append(number > 0)
-        first.append(len(target))
-    int32 = np.int32
-    return Programs(
-        np.array(first, int32),
-        np.array(target, int32),
-        np.array(source, int32),
-        np.array(mark, int32),
-        np.array(rival, np.bool_),
-    )
+    return programs_of(_given(tables, symbol) for symbol in range(tables.symbols))
+
+
+def _given(tables: Tables, symbol: int) -> Given:
+    given: Given = {s: [] for s in range(tables.states)}
+    for s in range(tables.states):
+        begin, end = tables.first[s * tables.symbols + symbol :][:2]
+        for t, m in zip(tables.target[begin:end].tolist(), tables.mark[begin:end].tolist(), strict=True):
+            if t != FINAL:
+                given[t].append((s, m))
+    return given
 
 
 def _beside(tables: Tables) -> npt.NDArray[np.bool_]:

@@ -7,7 +7,7 @@ the event in that place (*carried*); any other needs a history of its own per va
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -45,6 +45,10 @@ from augury.kernels.match.unnamed import demand_of, shape_of
 Op = MatchOperator
 CONSTITUENT = 1
 """The mark of an event that is part of a tuple; variable i that it binds is 2 << i."""
+
+
+Given = dict[int, list[tuple[int, int]]]
+"""By state after a move the states before it whose tuples it may take, each with whether the event is marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,16 +297,25 @@ def _tables(runs: Runs, other: int, *, recent: bool) -> Tables:
 
 
 def _programs(runs: Runs, sets: list[frozenset[int]], *, recent: bool) -> Programs:
+    return programs_of(_given(runs, states, symbol, recent) for states, symbol in product(sets, range(runs.symbols)))
+
+
+def _given(runs: Runs, states: frozenset[int], symbol: int, recent: bool) -> Given:
+    given: Given = {s: [] for s in sorted(states)}
+    for s in sorted(states):
+        for t, m in runs.moves(s, symbol):
+            given.setdefault(t, []).append((s, m))
+    if not recent:
+        return given
+    # A tuple that ends with this event is more recent than one that does not.
+    return {t: [one for one in found if one[1] or t == FINAL] or found for t, found in given.items()}
+
+
+def programs_of(moves: Iterable[Given]) -> Programs:
+    """What each move does, one after the other: of each state which states' tuples it may take, and which it marks."""
     first, target, source, mark, rival = [0], [], [], [], []
-    for states, symbol in product(sets, range(runs.symbols)):
-        given: dict[int, list[tuple[int, int]]] = {s: [] for s in sorted(states)}
-        for s in sorted(states):
-            for t, m in runs.moves(s, symbol):
-                given.setdefault(t, []).append((s, m))
+    for given in moves:
         for t, sources in given.items():
-            if recent and t != FINAL and any(m for _, m in sources):
-                # A tuple that ends with this event is more recent than one that does not.
-                sources = [(s, m) for s, m in sources if m]
             if sources == [(t, 0)]:
                 continue
             for number, (s, m) in enumerate(sources or [(-1, 0)]):
