@@ -7,9 +7,11 @@ versions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from augury.engine.actions import key_ranks
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, refused_for
@@ -17,6 +19,7 @@ from augury.engine.reading import nothing
 from augury.engine.rows import whole
 from augury.engine.state import EngineState
 from augury.engine.ticked import ClassVersions
+from augury.engine.traces import NOWHERE, Node
 from augury.history.merge import merge
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
 from augury.kernels import match
@@ -164,17 +167,32 @@ def link_detected(
     nothing else count, so that none of them goes before what uses it.
     """
     assert versions.constituents is not None
-    traces, lists = state.traces, versions.constituents.take(pa.array(rows)).to_pylist()
-    owner: list[int] = []
-    nodes: list[tuple[int, int]] = []
-    for number, (slot, seqs) in enumerate(zip(slots.tolist(), lists, strict=True)):
-        made_of = dict.fromkeys(traces.events[seq] for seq in seqs if seq in traces.events)
-        if unit.reads and seqs:
-            made_of |= dict.fromkeys(_made_of_no_more(plan, state, unit, set(seqs), list(made_of)))
-        traces.made((place, slot), tuple(seqs))
-        nodes += made_of
-        owner += [number] * len(made_of)
-    state.expiry.link(place, slots, constituents(owner, nodes))
+    lists = versions.constituents.take(pa.array(rows))
+    sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    owner, seqs = np.repeat(np.arange(len(slots)), sizes), lists.flatten().to_numpy(zero_copy_only=False)
+    places, parts = state.traces.events_of(seqs)
+    there = places != NOWHERE
+    made_of = Constituents(owner[there], places[there], parts[there])
+    if unit.reads:
+        made_of = _with_complex(state, unit, lists.to_pylist(), made_of)
+    if place in plan.built_on:
+        for slot, own in zip(slots.tolist(), lists.to_pylist(), strict=True):
+            state.traces.made((place, slot), tuple(own))
+    state.expiry.link(place, slots, made_of)
+
+
+def _with_complex(
+    state: EngineState, unit: MatchUnit | CompositeUnit, lists: Sequence[Sequence[int]], made_of: Constituents
+) -> Constituents:
+    """The same with the complex events that each may be made of."""
+    below: list[list[Node]] = [[] for _ in lists]
+    for owner, place, slot in zip(*(one.tolist() for one in astuple(made_of)), strict=True):
+        below[owner].append((place, slot))
+    for nodes, seqs in zip(below, lists, strict=True):
+        if seqs:
+            nodes += _made_of_no_more(state, unit, set(seqs), nodes)
+    owners = [owner for owner, nodes in enumerate(below) for _ in nodes]
+    return constituents(owners, [node for nodes in below for node in nodes])
 
 
 def constituents(owner: Sequence[int], nodes: Sequence[tuple[int, int]]) -> Constituents:
@@ -184,13 +202,13 @@ def constituents(owner: Sequence[int], nodes: Sequence[tuple[int, int]]) -> Cons
 
 
 def _made_of_no_more(
-    plan: EnginePlan, state: EngineState, unit: MatchUnit | CompositeUnit, seqs: set[int], events: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
+    state: EngineState, unit: MatchUnit | CompositeUnit, seqs: set[int], events: list[Node]
+) -> list[Node]:
     """The live events of the complex classes that a unit reads that have constituents, all among these."""
     found = []
     # Also those of versions whose event was withdrawn since: nothing that is there leads to them.
     users = state.traces.users
-    detected = {node for seq in seqs if seq not in state.traces.events for node in users.get(seq, ())}
+    detected = {node for seq in seqs for node in users.get(seq, ())}
     for node in state.expiry.users_of([*events, *detected]):
         if node[0] in unit.reads and (own := constituents_of(state, node)) and seqs.issuperset(own):
             found.append(node)

@@ -107,6 +107,16 @@ class EnginePlan:
         return self.program.settings.chronon_us
 
     @property
+    def built_on(self) -> frozenset[int]:
+        """The places of classes from which others are derived."""
+        return frozenset(place for unit in self.units for place in unit.reads)
+
+    @property
+    def is_built_on_complex(self) -> bool:
+        """Whether a MATCH or COMPOSITE has complex events in its history."""
+        return any(unit.reads for unit in self.units if not isinstance(unit, SelectUnit))
+
+    @property
     def lifespans_us(self) -> tuple[int | None, ...]:
         """By place; None for ever."""
         return tuple(plan.event_class.lifespan_us for plan in self.classes)

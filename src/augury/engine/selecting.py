@@ -21,8 +21,9 @@ from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import Selects
 from augury.engine.reading import nothing, table_of
 from augury.engine.rows import Rows, changes, keyed, whole
-from augury.engine.state import EngineState, Node
+from augury.engine.state import EngineState
 from augury.engine.ticked import ClassVersions
+from augury.engine.traces import Node
 from augury.event import EventClass, key_of
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
 from augury.kernels.batch import AT_END, Integers

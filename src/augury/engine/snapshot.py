@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, pairwise
 from typing import Final
+
+import numpy as np
 
 from augury.engine.parts import SelectState, restored
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.saved_rows import loaded_rows, saved_rows
-from augury.engine.state import Detection, EngineState, Traces, history_classes
+from augury.engine.state import Detection, EngineState, forget_unheld, history_classes
 from augury.engine.tick import Ports, next_tick, tick_again
 from augury.engine.ticked import ClassVersions, Ticked
+from augury.engine.traces import Traced, Traces
 from augury.event import key_of
+from augury.kernels.batch import Integers
 from augury.kernels.bitemporal.saved import loaded, loaded_expiry, saved, saved_expiry
 from augury.kernels.composite import saved as composite_saved
 from augury.kernels.composite.state import CompositeState
 from augury.kernels.match import MatchState
 from augury.kernels.match import saved as match_saved
-from augury.kernels.packed import packed, unpacked
+from augury.kernels.packed import array_bytes, packed, read_array, unpacked
 
 _OPERATOR: Final = "engine"
-_FORMAT: Final = 1
+_TRACES: Final = "traces/"
+_FORMAT: Final = 2
 
 
 def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
@@ -37,14 +43,9 @@ def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
         content = _saved_detection(plan, unit, state.detection[number])
         if content is not None:
             blobs[f"unit {number}"] = content
-    traces = state.traces
-    header = {
-        "seq": state.seq,
-        "tick": state.tick,
-        "failing": sorted(state.failing),
-        "seqs": [[*node, seqs] for node, seqs in traces.seqs.items()],
-        "parts": [[*node, list(parts)] for node, parts in traces.parts.items()],
-    }
+    forget_unheld(plan, state)
+    blobs |= {name: array_bytes(array) for name, array in _traced(state.traces).items()}
+    header = {"seq": state.seq, "tick": state.tick, "failing": sorted(state.failing)}
     return packed(_OPERATOR, _FORMAT, _fingerprint(plan), header, blobs)
 
 
@@ -64,14 +65,34 @@ def loaded_state(plan: EnginePlan, data: bytes) -> EngineState:
         else:
             assert content is not None
             detection.append(_loaded_detection(plan, unit, content))
-    traces = Traces(
-        {seq: (place, slot) for place, slot, seqs in header["seqs"] for seq in seqs},
-        {(place, slot): seqs for place, slot, seqs in header["seqs"]},
-        {(place, slot): tuple(parts) for place, slot, parts in header["parts"]},
-    )
+    traces = _traces(plan, {name: read_array(blob) for name, blob in blobs.items() if name.startswith(_TRACES)})
     return EngineState(
         classes, expiry, detection, traces, header["seq"], header["tick"], failing,
     )  # fmt: skip
+
+
+def _traced(traces: Traces) -> dict[str, Integers]:
+    """Which versions belong to which events, and what these are made of, as arrays."""
+    found: dict[str, Integers] = {}
+    for place, one in traces.versions.items():
+        found[f"{_TRACES}{place}/seq"], found[f"{_TRACES}{place}/slot"] = one.seq[: one.count], one.slot[: one.count]
+    sizes = np.fromiter(map(len, traces.parts.values()), np.int64, len(traces.parts))
+    found[f"{_TRACES}node"] = np.array(list(traces.parts), np.int64).reshape(-1, 2)
+    found[f"{_TRACES}size"] = sizes
+    found[f"{_TRACES}part"] = np.fromiter(chain.from_iterable(traces.parts.values()), np.int64, int(sizes.sum()))
+    return found
+
+
+def _traces(plan: EnginePlan, arrays: Mapping[str, Integers]) -> Traces:
+    versions = {
+        place: Traced(arrays[f"{_TRACES}{place}/seq"], arrays[f"{_TRACES}{place}/slot"])
+        for place in plan.received
+        if f"{_TRACES}{place}/seq" in arrays
+    }
+    nodes, flat = arrays[f"{_TRACES}node"].tolist(), arrays[f"{_TRACES}part"].tolist()
+    spans = pairwise([0, *np.cumsum(arrays[f"{_TRACES}size"]).tolist()])
+    parts = {(place, slot): tuple(flat[begin:end]) for (place, slot), (begin, end) in zip(nodes, spans, strict=True)}
+    return Traces(versions, parts)
 
 
 def _saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> bytes | None:

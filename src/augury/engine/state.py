@@ -5,69 +5,17 @@ In: an engine's plan. Out: an `EngineState`, which ticks change in place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from augury.engine.parts import SelectState, select_state
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
+from augury.engine.traces import Traces
 from augury.event import EventClass
 from augury.kernels import composite, match
+from augury.kernels.batch import Integers
 from augury.kernels.bitemporal import ClassState, Expiry, class_state
-
-Node = tuple[int, int]
-"""A live event: the place of its class, and its slot in the view."""
-
-
-@dataclass(slots=True)
-class Traces:
-    """Which live event each `seq` is a version of, for classes whose versions detection may use.
-
-    `seqs` has the numbers of all versions of an event since it was announced. `parts` has, for a live event of a MATCH
-    or COMPOSITE class, the constituents of its current version, and `users` the events that have a `seq` among theirs,
-    whether the event of that `seq` is still there or not.
-    """
-
-    events: dict[int, Node] = field(default_factory=dict)
-    seqs: dict[Node, list[int]] = field(default_factory=dict)
-    parts: dict[Node, tuple[int, ...]] = field(default_factory=dict)
-    users: dict[int, set[Node]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """What is used follows from `parts`."""
-        for node, seqs in self.parts.items():
-            self._use(node, seqs)
-
-    def note(self, place: int, slot: int, seq: int) -> None:
-        """A version of a live event was read."""
-        node = (place, slot)
-        self.events[seq] = node
-        self.seqs.setdefault(node, []).append(seq)
-
-    def made(self, node: Node, seqs: tuple[int, ...]) -> None:
-        """A live event has these constituents now."""
-        self._unmake(node)
-        self.parts[node] = seqs
-        self._use(node, seqs)
-
-    def _use(self, node: Node, seqs: tuple[int, ...]) -> None:
-        for seq in seqs:
-            self.users.setdefault(seq, set()).add(node)
-
-    def _unmake(self, node: Node) -> None:
-        for seq in self.parts.pop(node, ()):
-            users = self.users[seq]
-            users.discard(node)
-            if not users:
-                del self.users[seq]
-
-    def forget(self, place: int, slots: Iterable[int]) -> None:
-        """Events have left."""
-        for slot in slots:
-            node = (place, slot)
-            for seq in self.seqs.pop(node, ()):
-                del self.events[seq]
-            self._unmake(node)
-
 
 Detection = match.MatchState | composite.CompositeState | SelectState
 """What a unit remembers."""
@@ -87,6 +35,24 @@ class EngineState:
     seq: int = 0
     tick: int | None = None
     failing: set[int] = field(default_factory=set)
+
+
+def forget_unheld(plan: EnginePlan, state: EngineState) -> None:
+    """Forget which events versions belong to that no detector holds, and nothing that is built on others asks about."""
+    held = [np.zeros(0, np.int64), *map(_held, state.detection)]
+    # What a MATCH finds in SELECTed events is made of the versions below these, which no detector need have seen.
+    current = [one.view.times["seq"] for one in state.classes] if plan.is_built_on_complex else None
+    state.traces.keep(np.unique(np.concatenate(held)), current)
+
+
+def _held(detection: Detection) -> Integers:
+    match detection:
+        case match.MatchState():
+            return match.held_seqs(detection)
+        case SelectState():
+            return np.zeros(0, np.int64)
+        case _:
+            return composite.held_seqs(detection)
 
 
 def history_classes(plan: EnginePlan, unit: MatchUnit | CompositeUnit) -> tuple[EventClass, ...]:

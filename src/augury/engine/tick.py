@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from augury.engine.ports import KnownVersions, SelectFailed, Selects
 from augury.engine.reading import Read, next_by_clock, read_again, read_arrivals
 from augury.engine.rows import whole
 from augury.engine.selecting import Views
-from augury.engine.state import EngineState
+from augury.engine.state import EngineState, forget_unheld
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
+from augury.engine.traces import NOWHERE
 from augury.event import ClassKind
 from augury.history.arrivals import Arrivals
 from augury.history.schedule import TooManyDue
@@ -89,7 +91,7 @@ class _Tick:
             # Also those that were announced again in this chronon: what has their key now is another event.
             left = np.concatenate([sight.slot[gone], self._again(place, read)])
             self.state.expiry.withdraw(place, left)
-            self.state.traces.forget(place, left.tolist())
+            self.state.traces.forget(place, left)
         there = np.flatnonzero(~gone)
         slots = sight.slot[there]
         self.state.expiry.put(place, slots, sight.facts.new_occ[there])
@@ -112,16 +114,9 @@ class _Tick:
 
     def _trace(self, place: int, versions: ClassVersions) -> None:
         """Note which event each version belongs to, those before a withdrawal to none that is there."""
-        slots, traces = self.state.classes[place].view.slots, self.state.traces
-        withdrawn = (versions.change == WITHDRAWN).tolist()
-        for key, seq, is_end in zip(versions.keys, versions.seq.tolist(), withdrawn, strict=True):
-            slot = slots.get(key)
-            if slot is None:
-                continue
-            if is_end:
-                traces.forget(place, (slot,))
-            else:
-                traces.note(place, slot, seq)
+        slot_of = self.state.classes[place].view.slots.get
+        slots = np.fromiter(map(slot_of, versions.keys, repeat(NOWHERE)), np.int64, len(versions))
+        self.state.traces.note(place, versions.seq, slots, versions.change == WITHDRAWN)
 
     # ---- derive --------------------------------------------------------------------------------
 
@@ -203,7 +198,7 @@ class _Tick:
             if len(slots):
                 purged.append(self._leaving(place, slots))
                 purge(self.state.classes[place].view, slots)
-                self.state.traces.forget(place, slots.tolist())
+                self.state.traces.forget(place, slots)
                 self.views.changed(place)
                 self._news(place, none, slots)
         for number, unit in enumerate(self.plan.units):
@@ -265,6 +260,8 @@ def _ticked(at_work: _Tick, read: Read) -> Ticked:
     actions = at_work.decide()
     at_work.ends(Phase.DECIDE)
     purged = at_work.purge()
+    if state.traces.is_full():
+        forget_unheld(plan, state)
     at_work.ends(Phase.PURGE)
     state.tick = at_work.tick
     received = set(plan.received)

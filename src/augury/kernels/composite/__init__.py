@@ -8,10 +8,10 @@ from augury.graphs import NotYet
 from augury.kernels.composite import chronicle, continuous, cumulative, recent, unrestricted
 from augury.kernels.composite.detector import Detector, detector_of
 from augury.kernels.composite.protocol import CONTEXTS
-from augury.kernels.composite.state import CompositeState, initial_state
+from augury.kernels.composite.state import CompositeState, held_seqs, initial_state
 from augury.kernels.composite.step import step
 
 # Importing a context enters it.
 _ENTERED = (chronicle, continuous, cumulative, recent, unrestricted)
 
-__all__ = ["CONTEXTS", "CompositeState", "Detector", "NotYet", "detector_of", "initial_state", "step"]
+__all__ = ["CONTEXTS", "CompositeState", "Detector", "NotYet", "detector_of", "held_seqs", "initial_state", "step"]

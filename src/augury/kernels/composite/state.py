@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import product
+from itertools import chain, product
+
+import numpy as np
 
 from augury.event import EventClass
+from augury.kernels.batch import Integers
 from augury.kernels.bitemporal.due import NEVER
 from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.flat.state import FlatState
@@ -101,6 +104,21 @@ def initial_state(detector: Detector, classes: tuple[EventClass, ...]) -> Compos
     if detector.flat is not None:
         return FlatState(*known, flat=detector.flat)
     return GraphState(*known, is_keyed=names_all(detector.graph))
+
+
+def held_seqs(state: CompositeState) -> Integers:
+    """The `seq` of every version that some occurrence may still be made of; perhaps of a few more."""
+    if isinstance(state, FlatState):
+        lists = state.held.constituents
+        below = np.zeros(0, np.int64) if lists is None else lists.flatten().to_numpy(zero_copy_only=False)
+        return np.concatenate([state.held.seq, below])
+    found: set[int] = set()
+    for graph in state.graphs.values():
+        waiting = (timer[4] for timer in graph.timers if timer[4] is not None)
+        for one in chain(waiting, *(node.everything() for node in graph.nodes)):
+            for version, _ in one.parts:
+                found.update((version.seq,) if version.constituents is None else version.constituents)
+    return np.fromiter(found, np.int64, len(found))
 
 
 def graphs_for(detector: Detector, state: GraphState, bound: Key) -> list[Key]:

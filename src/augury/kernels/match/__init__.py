@@ -11,7 +11,7 @@ from augury.automata.kinds import TooManyKinds
 from augury.automata.runs import TooManyRuns
 from augury.kernels.match.detector import Detector, detector_of
 from augury.kernels.match.shared import Shared
-from augury.kernels.match.state import MatchState, TooManyTuples, initial_state
+from augury.kernels.match.state import MatchState, TooManyTuples, held_seqs, initial_state
 from augury.kernels.match.step import step
 from augury.kernels.match.streams import TooManyStreams
 
@@ -33,6 +33,7 @@ __all__ = [
     "TooManyStreams",
     "TooManyTuples",
     "detector_of",
+    "held_seqs",
     "initial_state",
     "step",
 ]

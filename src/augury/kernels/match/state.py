@@ -191,6 +191,12 @@ def _slot(runs: Runs) -> int:
     return slot
 
 
+def held_seqs(state: MatchState) -> Integers:
+    """The `seq` of every version that some tuple may still be made of; perhaps of a few more."""
+    lists = [one.flatten().to_numpy(zero_copy_only=False) for one in state.events.constituents if one is not None]
+    return np.concatenate([state.events.seq, *lists, *map(held_seqs, state.inner)])
+
+
 def compacted(state: MatchState) -> None:
     """Forget the nodes that no run needs, and the events that no node holds."""
     nodes = state.nodes
