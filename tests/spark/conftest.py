@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-from augury.spark.session import session
+from augury.spark.session import require_java, session
+from augury.spark.warm import make_archive
 from tests.spark import driver
 
 TOGETHER = ("test_kafka.py", "test_recovery.py", "test_live.py", "test_sinks.py", "test_select.py", "test_clusters.py")
@@ -57,6 +58,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongFir
     # Otherwise it would begin with the files that have most tests.
     config.option.loadscopereorder = False
     return LongFirst(config, log)
+
+
+def pytest_xdist_setupnodes() -> None:
+    # Before the processes start that run the tests: these start many JVMs, and from here on in half the time.
+    make_archive(require_java())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
