@@ -17,7 +17,16 @@ from augury.spark.session import require_java, session
 from augury.spark.warm import make_archive
 from tests.spark import driver
 
-TOGETHER = ("test_kafka.py", "test_recovery.py", "test_live.py", "test_sinks.py", "test_select.py", "test_clusters.py")
+TOGETHER = (
+    "test_kafka.py",
+    "test_recovery.py",
+    "test_live.py",
+    "test_sinks.py",
+    "test_select.py",
+    "test_clusters.py",
+    "test_shipped.py",
+    "test_remote.py",
+)
 """Files with fixtures that are dear: what is shared would be made in each process."""
 
 LONG_FIRST = (

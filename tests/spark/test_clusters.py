@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tests.spark import driver
 
 ROOT = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
+NOTHING: Mapping[str, str] = {}
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss16m"
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -72,14 +73,19 @@ def environment(folder: Path) -> dict[str, str]:
 
 def submitted(folder: Path, master: str, parts: Sequence[str]) -> dict[str, Any]:
     """What the driver found."""
-    options = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
-    command = [str(spark_home() / "bin" / "spark-submit"), "--master", master, *options]
-    command += ["--driver-java-options", QUICK, "driver.py", "cluster", "examples", str(folder / "shared"), *parts]
-    command[command.index("examples")] = str(folder / "examples")
+    return found_by(folder, master, ["driver.py", "cluster", str(folder / "examples"), str(folder / "shared"), *parts])
+
+
+def found_by(
+    folder: Path, master: str, script: Sequence[str], *, options: Sequence[str] = (), said: Mapping[str, str] = NOTHING
+) -> dict[str, Any]:
+    """What a script that is submitted wrote to the shared folder; `said` are variables of its environment."""
+    settings = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
+    command = [str(spark_home() / "bin" / "spark-submit"), "--master", master, *settings, *options]
+    command += ["--driver-java-options", QUICK, *script]
+    variables = environment(folder) | dict(said)
     with (folder / "log").open("wb") as log:
-        run = subprocess.Popen(
-            command, cwd=folder, env=environment(folder), stdout=log, stderr=log, start_new_session=True
-        )
+        run = subprocess.Popen(command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True)
         try:
             code = run.wait(400)
         finally:

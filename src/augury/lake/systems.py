@@ -1,7 +1,8 @@
 """Places for files: a folder on a disk, or a file system that pyarrow knows, by path or URI.
 
 In: what `storage.Storage` asks for. Out: files that appear as a whole. On a disk they are brought there before they get
-their names; elsewhere their names are nobody else's, and whoever opens a lake says how to create a file only if absent.
+their names; elsewhere their names are nobody else's. How to create a file only if absent the kind of path says, or
+whoever opens a lake.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -20,11 +22,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from augury.lake import webhdfs
 from augury.lake.errors import NeedsExclusive, NoLake
+from augury.lake.s3 import Surroundings, s3_create, surroundings
 from augury.lake.storage import UNFINISHED, Exclusive, Found, Storage, failing
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _OF_HADOOP: Final = {"s3a": "s3", "s3n": "s3"}
+_S3: Final = "s3"
 _NO_LINKS: Final = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -36,11 +41,26 @@ def storage_of(path: str | os.PathLike[str], exclusive: Exclusive | None = None)
     scheme, _, rest = text.partition("://")
     if scheme == "file":
         return Disk(os.path.abspath(unquote(rest)), exclusive)
+    if exclusive is None and (of_hdfs := webhdfs.web_hdfs(text)) is not None:
+        return of_hdfs
+    kind = _OF_HADOOP.get(scheme, scheme)
     try:
-        system, base = fs.FileSystem.from_uri(f"{_OF_HADOOP.get(scheme, scheme)}://{rest}")
+        system, base = _system(f"{kind}://{rest}", surroundings())
     except (ValueError, OSError, NotImplementedError) as error:
-        raise NoLake(f"`{text}` cannot be reached: {error}") from None
-    return Remote(text.rstrip("/"), system, base.rstrip("/"), exclusive)
+        other = "; set AUGURY_WEBHDFS=http://namenode:9870 to go over HTTP" if kind == webhdfs.OF_HADOOP else ""
+        # Where pyarrow finds no Java it tells of every place that it has looked at.
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise NoLake(f"`{text}` cannot be reached: {reason}{other}") from None
+    if exclusive is None and kind == _S3:
+        exclusive = s3_create(text, base)
+    return Remote(text.rstrip("/"), system, base, exclusive)
+
+
+@lru_cache(maxsize=64)
+def _system(uri: str, _around: Surroundings) -> tuple[Any, str]:
+    """The file system of a URI, which is kept: tasks open a lake for each file, and to connect takes time."""
+    system, base = fs.FileSystem.from_uri(uri)
+    return system, base.rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +165,9 @@ class Remote:
     exclusive: Exclusive | None = None
 
     def full(self, path: str) -> str:
-        """The path as other programs take it."""
-        return f"{self.root}/{path}" if path else self.root
+        """The path as other programs take it, which know nothing of what a URI may say after a `?`."""
+        plain = self.root.partition("?")[0].rstrip("/")
+        return f"{plain}/{path}" if path else plain
 
     def read(self, path: str) -> bytes:
         """The content; raises `FileNotFoundError`."""
@@ -162,7 +183,9 @@ class Remote:
     def write(self, path: str, content: bytes | memoryview) -> None:
         """Write a file of a name that nobody else has."""
         with failing(self.root, "write", path):
-            self.system.create_dir(os.path.dirname(self._at(path)), recursive=True)
+            # There a folder is just how keys begin; to make one costs calls, and leaves an object behind.
+            if self.system.type_name != _S3:
+                self.system.create_dir(os.path.dirname(self._at(path)), recursive=True)
             with self.system.open_output_stream(self._at(path)) as stream:
                 stream.write(content)
 
@@ -198,6 +221,12 @@ class Remote:
     def require_exclusive(self) -> None:
         """Raise `NeedsExclusive` where nobody said how."""
         if self.exclusive is None:
+            if self.root.startswith(f"{webhdfs.OF_HADOOP}://"):
+                reason, remedy = f"{webhdfs.ADDRESS} is not set", "Set it to the namenode's http://host:9870"
+                raise NeedsExclusive(_needs_exclusive(self.root, reason, remedy))
+            if self.system.type_name == _S3:
+                remedy = "`pip install 'augury[s3]'` brings it"
+                raise NeedsExclusive(_needs_exclusive(self.root, "`botocore` is not installed", remedy))
             raise NeedsExclusive(_needs_exclusive(self.root, "it is not on a disk of this machine"))
 
     def _at(self, path: str) -> str:
@@ -209,12 +238,15 @@ class Remote:
             return [info for info in self.system.get_file_info(wanted) if info.is_file]
 
 
-def _needs_exclusive(root: str, reason: str) -> str:
-    return (
-        f"`{root}` cannot be written as it is: {reason}, and a commit must create a file only where there is none. "
-        "Take a folder of this machine or a mounted one, or open the lake with `exclusive=…`, an object whose "
-        "`create(path, content)` does so"
-    )
+_OTHER_WAYS: Final = (
+    "Take a folder of this machine or a mounted one, or open the lake with `exclusive=…`, an object whose "
+    "`create(path, content)` does so"
+)
+
+
+def _needs_exclusive(root: str, reason: str, remedy: str = _OTHER_WAYS) -> str:
+    must = "and a commit must create a file only where there is none"
+    return f"`{root}` cannot be written as it is: {reason}, {must}. {remedy}"
 
 
 def _make_folder(folder: str) -> None:

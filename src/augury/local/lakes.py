@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from augury.algebra.program import Program
 from augury.clock import NoSuchTime
@@ -15,10 +16,13 @@ from augury.lake import history
 from augury.lake.errors import LakeError
 from augury.local.store.asking import Answer, Question, asked_us
 
+_OF_LAKES: Final = {"file", "s3", "s3a", "s3n", "gs", "abfs", "hdfs", "webhdfs"}
+
 
 def is_lake(path: str) -> bool:
-    """Whether a path is that of a folder, as a lake is, and not of a database."""
-    return "://" not in path and Path(path).is_dir()
+    """Whether a path is that of a folder, or a URI as lakes have them, and not of a database."""
+    scheme, is_uri, _ = path.partition("://")
+    return scheme in _OF_LAKES if is_uri else Path(path).is_dir()
 
 
 def ask_lake(path: str, question: Question, compile: Callable[[str], Program]) -> Answer:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
@@ -62,12 +63,15 @@ def session(
     told = require_java()
     # A virtual environment that is not activated would otherwise have its workers run another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    conf = _conf(master or "local[*]", options(archive_path(told)) if java_options is None else java_options)
-    if jars:
-        conf.set("spark.jars", ",".join(jars))
-    conf.setAll(list((extra or {}).items()))
-    if SparkContext._active_spark_context is None:
-        SparkContext(conf=conf, gateway=_gateway(conf))
+    further = options(archive_path(told)) if java_options is None else java_options
+    # Java reads it when it starts, and cannot where it is packed in a zip.
+    with as_file(files("augury.spark") / "log4j2.properties") as logging:
+        conf = _conf(master or "local[*]", logging, further)
+        if jars:
+            conf.set("spark.jars", ",".join(jars))
+        conf.setAll(list((extra or {}).items()))
+        if SparkContext._active_spark_context is None:
+            SparkContext(conf=conf, gateway=_gateway(conf))
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
@@ -88,9 +92,8 @@ def require_java() -> str:
     return told
 
 
-def _conf(master: str, java_options: str) -> SparkConf:
+def _conf(master: str, logging: Path, java_options: str) -> SparkConf:
     conf = SparkConf().setMaster(master).setAppName("augury")
-    logging = Path(__file__).with_name("log4j2.properties")
     options = f'"-Dlog4j2.configurationFile={logging.as_uri()}" -Xss16m {java_options}'
     settings = {
         "spark.ui.enabled": "false",

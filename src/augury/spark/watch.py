@@ -33,6 +33,7 @@ from augury.spark.committed import CommittedFrames
 from augury.spark.keeping import Keeper, keeper
 from augury.spark.metrics import MetricsServer
 from augury.spark.session import NoSpark
+from augury.spark.shipped import require_shipped
 from augury.spark.sinks import Sink
 from augury.spark.sources_schema import is_lines, require_fit
 from augury.spark.stepping import NOTHING_TOLD, ingested, told
@@ -79,7 +80,7 @@ class Watch:
         self._is_pieces = stream.columns == PIECES.names
         self._query: StreamingQuery = (
             stream.writeStream.foreachBatch(self._batch)
-            .option("checkpointLocation", f"{keeper.lake.path}/{checkpoint.FOLDER}")
+            .option("checkpointLocation", keeper.lake.storage.full(checkpoint.FOLDER))
             .trigger(**(dict(trigger) or {"processingTime": "0 seconds"}))
             .start()
         )
@@ -289,6 +290,7 @@ def watch(
     if stream.columns != PIECES.names:
         require_fit(program, stream)
     spark = stream.sparkSession
+    require_shipped(spark, str(store))
     if chronon is not None:
         program = replace(program, settings=replace(program.settings, chronon_us=parse_duration(chronon)))
     lake = opened(spark, program, str(store), buckets)
