@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from threading import Thread
-from time import monotonic
+from threading import Semaphore, Thread
+from time import monotonic, sleep
 from typing import Any
 
+import pytest
+
 from augury.api import compile
+from augury.engine.ports import Post
 from augury.history.arrivals import arrivals
 from augury.history.json_lines import read_line
 from augury.history.plain import plainly_fine
 from augury.history.raw import RawRows, whole_json
 from augury.local.posts import _line
 from augury.local.running import LocalEngine
+from augury.local.store.memory import MemoryStore
 
 PROGRAM = compile(
     """
@@ -101,3 +108,93 @@ def test_who_writes_for_others_is_not_lost_when_somebody_flushes(tmp_path: Path)
         assert not any(thread.is_alive() for thread in threads), "somebody waits for a lead that nobody has"
         assert not errors
         assert sum(len(ticked.read[0]) for ticked in engine.advance_to(1_770_000_010_000_000) if ticked.read) == 1600
+
+
+class Slow:
+    """A store that writes a group when it is told to."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(PROGRAM)
+        self.groups: list[int] = []
+        self.may_write = Semaphore(0)
+
+    def append(self, posts: Sequence[Post]) -> list[int]:
+        self.groups.append(len(posts))
+        self.may_write.acquire()
+        return self.store.append(posts)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+
+class Interrupted(Exception):
+    """As Ctrl-C does it."""
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = monotonic() + 30
+    while not is_so():
+        assert monotonic() < end, "it never comes"
+        sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_written"),
+    [
+        pytest.param(0, False, id="who would have led next"),
+        pytest.param(1, False, id="who waits for its group"),
+        pytest.param(1, True, id="whose group is being written"),
+    ],
+)
+def test_who_is_interrupted_leaves_nobody_asleep(before: int, is_written: bool) -> None:
+    """One posts and its write takes long; `before` others, this thread and two more come, and this one leaves."""
+    slow = Slow()
+    given: Any = slow
+    engine = LocalEngine(PROGRAM, given, clock=lambda: 1_770_000_000_000_000)
+    waiting = engine._posts._queue
+    others: list[Thread] = []
+    errors: list[AssertionError] = []
+
+    def post() -> None:
+        thread = Thread(target=lambda: engine.post({"event": "M", "key": len(others)}), daemon=True)
+        others.append(thread)
+        thread.start()
+
+    def meanwhile() -> None:
+        try:
+            until(lambda: len(waiting) == before + 1)
+            post()
+            until(lambda: len(waiting) == before + 2)
+            post()
+            until(lambda: len(waiting) == before + 3)
+            if is_written:
+                slow.may_write.release()
+                until(lambda: len(slow.groups) == 2)
+        except AssertionError as error:
+            errors.append(error)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    post()
+    until(lambda: slow.groups == [1])
+    for number in range(before):
+        post()
+        until(lambda: len(waiting) == number + 1)  # noqa: B023
+    was = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        helper = Thread(target=meanwhile, daemon=True)
+        helper.start()
+        with pytest.raises(Interrupted):
+            engine.post({"event": "M", "key": 99})
+    finally:
+        signal.signal(signal.SIGUSR1, was)
+    helper.join()
+    for _ in range(10):
+        slow.may_write.release()
+    until(lambda: not any(thread.is_alive() for thread in others))
+    engine.post({"event": "M", "key": 100})
+    engine.close()
+    assert not errors
+    assert sum(slow.groups) == len(others) + 2, "also what was interrupted is there, once"

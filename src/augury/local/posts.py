@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from threading import Event, Lock
+from threading import Lock
+from time import perf_counter
 from typing import Any, Final
 
 from augury import limits
@@ -27,8 +28,9 @@ from augury.history.raw import RAW_SHOWN_MAX, Broken, RawRows, whole_json
 
 Row = Mapping[str, Any] | Broken
 
-_GATHERING_SECONDS: Final = 0.0005
-"""How long who writes waits at most for others, if there were some the last time: about as long as a write takes."""
+_GATHERING_SECONDS_MIN: Final = 0.0005
+_GATHERING_SECONDS_MAX: Final = 0.005
+"""Between these, who writes waits for others as long as the last write took, if there were some lately."""
 
 _UNTIMED: Final = -1
 """What stands for the time of reading where there is no clock."""
@@ -45,18 +47,23 @@ class Receipt:
     place: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Ticket:
     """A post on its way to the store."""
 
     line: str
     row: Row
+    is_fine: bool
+    """Whether nothing is against the row, whatever the time of reading; where it is False, nothing is known."""
     is_awaited: bool
     place: int | None = None
     error: BaseException | None = None
-    is_heir: bool = False
     wake: Lock = field(default_factory=Lock)
     """Held while its thread waits."""
+    asleep: deque[_Ticket] | None = None
+    """Once it is known what became of it, those of its group who are not awake yet."""
+    is_left: bool = False
+    """Whether its thread was interrupted and waits no more."""
 
 
 class Posts:
@@ -68,7 +75,8 @@ class Posts:
         self._det_fields = _det_fields(program)
         self._is_fine = plainly_fine(program)
         self._writing, self._leading = Lock(), Lock()
-        self._is_led, self._last_group, self._all_there = False, 1, Event()
+        self._leader: _Ticket | None = None
+        self._is_gathering, self._expected, self._write_seconds = False, 1, 0.0
         self._queue: deque[_Ticket] = deque()
         self._waiting: dict[int, Row] = {}
         self._last = 0
@@ -77,7 +85,7 @@ class Posts:
 
     def post(self, event: Mapping[str, Any] | str, *, wait: bool) -> Receipt | None:
         """Write an event, with those of others who wait; or leave it to the next who does."""
-        ticket = _Ticket(*_line(event), wait)
+        ticket = self._ticket(event, wait)
         if not wait:
             with self._leading:
                 self._queue.append(ticket)
@@ -85,13 +93,14 @@ class Posts:
         ticket.wake.acquire()
         with self._leading:
             self._queue.append(ticket)
-            leads, self._is_led = not self._is_led, True
-        if not leads and len(self._queue) >= self._last_group:
-            self._all_there.set()
-        if not leads:
-            ticket.wake.acquire()  # until it is written, or it is its turn to write
-        if leads or ticket.is_heir:
-            self._lead()  # whether or not `flush` has written its own event meanwhile: others count on it
+            # Who completes the group writes it, for it is awake; who has waited for that goes on sleeping.
+            if self._leader is None or (self._is_gathering and self._is_complete()):
+                self._leader, self._is_gathering = ticket, True
+        try:
+            self._wait(ticket)
+        except BaseException:
+            self._leave(ticket)
+            raise
         if ticket.error is not None:
             raise ticket.error
         assert ticket.place is not None
@@ -99,41 +108,90 @@ class Posts:
 
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
         """Write events in their order, as one; for each why it is refused, or None. Raises what the store does."""
-        tickets = [_Ticket(*_line(event), False) for event in events]
+        tickets = [self._ticket(event, False) for event in events]
         with self._leading:
             self._queue.extend(tickets)
         self.flush()
         return [None if ticket.error is None else str(ticket.error) for ticket in tickets]
 
-    def _lead(self) -> None:
-        """Write what is in the queue, and hand the lead to one of those who came meanwhile.
+    def _ticket(self, event: Mapping[str, Any] | str, wait: bool) -> _Ticket:
+        line, row = _line(event)
+        return _Ticket(line, row, not isinstance(row, Broken) and self._is_fine(row), wait)
+
+    # ---- taking turns ------------------------------------------------------------------------------
+
+    def _wait(self, ticket: _Ticket) -> None:
+        """Until the event is written; and lead if it comes to that, also if `flush` has written it meanwhile.
 
         Who waits sleeps until its event is written: if all had to pass a lock, those done would stand in the way of
         those who come next, and groups would be of one.
         """
-        try:
-            self._gather()
-            with self._writing:
-                self._write()
-        finally:
-            with self._leading:
-                heir = next((one for one in self._queue if one.is_awaited), None)
-                self._is_led = heir is not None
-                if heir is not None:
-                    heir.is_heir = True  # it leads, also if `flush` writes its event before it wakes
-            if heir is not None:
-                _wake([heir])
+        while self._leader is ticket or ticket.asleep is None:
+            if self._leader is not ticket:
+                ticket.wake.acquire()
+            elif self._gathered(ticket):
+                self._lead(ticket)
+        _wake_next(ticket.asleep)
 
-    def _gather(self) -> None:
-        """Give those who were in the last group a moment to come again: one write for all costs little more."""
-        self._all_there.clear()
-        if len(self._queue) < self._last_group:
-            self._all_there.wait(_GATHERING_SECONDS)
+    def _gathered(self, ticket: _Ticket) -> bool:
+        """Give those who posted lately a moment to come again: one write for all costs little more.
+
+        False if one of them leads now.
+        """
+        if not self._is_complete():
+            seconds = min(max(self._write_seconds, _GATHERING_SECONDS_MIN), _GATHERING_SECONDS_MAX)
+            ticket.wake.acquire(timeout=seconds)
+        with self._leading:
+            if self._leader is not ticket:
+                return False
+            self._is_gathering = False
+            return True
+
+    def _is_complete(self) -> bool:
+        return len(self._queue) >= self._expected
+
+    def _lead(self, ticket: _Ticket) -> None:
+        """Write what is in the queue, and hand the lead to one of those who came meanwhile."""
+        try:
+            with self._writing:
+                self._write(ticket)
+        finally:
+            self._hand_over(ticket)
+
+    def _hand_over(self, ticket: _Ticket) -> None:
+        with self._leading:
+            if self._leader is not ticket:
+                return
+            heir = next((one for one in self._queue if one.is_awaited and not one.is_left), None)
+            self._leader, self._is_gathering = heir, heir is not None
+        if heir is not None:
+            _wake(heir)
+
+    def _leave(self, ticket: _Ticket) -> None:
+        """What others count on is done also if the thread was interrupted, as by Ctrl-C, while it waited."""
+        with self._leading:
+            ticket.is_left = True
+            asleep = ticket.asleep
+        self._hand_over(ticket)
+        _wake_next(asleep)
+
+    def _tell(self, tickets: Sequence[_Ticket], writer: _Ticket | None) -> None:
+        """Let those who wait know that they are done; who writes is awake.
+
+        Each of them wakes one other on its way out, beginning with who writes: if all woke at once, each would sleep a
+        second time, for its turn to run Python, and be woken from that only when the one before it sleeps.
+        """
+        with self._leading:
+            asleep = deque(one for one in tickets if one.is_awaited and one is not writer and not one.is_left)
+            for ticket in tickets:
+                ticket.asleep = asleep
+        if writer is None or writer.asleep is not asleep:
+            _wake_next(asleep)
 
     def flush(self) -> None:
         """Write what was posted without waiting; raises what the store does, and then it is still there."""
         with self._writing:
-            error = self._write()
+            error = self._write(None)
         if error is not None:
             raise error
 
@@ -156,9 +214,9 @@ class Posts:
 
     # ---- writing; only for who holds the lock ------------------------------------------------------
 
-    def _write(self) -> BaseException | None:
-        """Write all that is in the queue as one transaction; gives what the store raised."""
-        tickets: list[_Ticket] = []
+    def _write(self, writer: _Ticket | None) -> BaseException | None:
+        """Write all that is in the queue as one transaction; gives what the store raised. Who writes is awake."""
+        begun, tickets = perf_counter(), list[_Ticket]()
         try:
             self._settle()
             tickets = self._popped()
@@ -166,28 +224,39 @@ class Posts:
                 return None
             now = self._clock()
             det_time = _UNTIMED if now is None else now
-            rows, reasons = self._read([(self._timed(t.row, det_time), t.line) for t in tickets])
-            lines = [_broken_line(r) if isinstance(r, Broken) else t.line for r, t in zip(rows, tickets, strict=True)]
+            rows = [self._timed(ticket.row, det_time) for ticket in tickets]
+            lines = [ticket.line for ticket in tickets]
+            rows, reasons = self._read(rows, lines, [n for n, ticket in enumerate(tickets) if not ticket.is_fine])
+            lines = [_broken_line(r) if isinstance(r, Broken) else line for r, line in zip(rows, lines, strict=True)]
         except BaseException as error:
             tickets = tickets or self._popped()
             self._put_back([ticket for ticket in tickets if not ticket.is_awaited])
-            return _failed(tickets, error)
+            return self._failed(tickets, error, writer)
         # Until it says so, they may be there all the same, if only the answer was lost: `_settle` finds out.
         self._doubtful = [ticket for ticket in tickets if not ticket.is_awaited]
         try:
             places = self._store.append([Post(det_time, line) for line in lines])
         except BaseException as error:
-            return _failed(tickets, error)
+            return self._failed(tickets, error, writer)
         self._waiting.update(zip(places, rows, strict=True))
         self._last, self._doubtful = places[-1], None
-        for number, ticket in enumerate(tickets):
+        # Those who wait now may come again, and those who came meanwhile are there.
+        self._expected = sum(ticket.is_awaited for ticket in tickets) + len(self._queue)
+        self._write_seconds = perf_counter() - begun
+        for number, (ticket, place) in enumerate(zip(tickets, places, strict=True)):
             if number in reasons:
                 ticket.error = PostRefused(reasons[number])
             else:
-                ticket.place = places[number]
-        self._last_group = len(tickets)
-        _wake(tickets)
+                ticket.place = place
+        self._tell(tickets, writer)
         return None
+
+    def _failed(self, tickets: Sequence[_Ticket], error: BaseException, writer: _Ticket | None) -> BaseException:
+        awaited = [ticket for ticket in tickets if ticket.is_awaited]
+        for ticket in awaited:
+            ticket.error = error
+        self._tell(awaited, writer)
+        return error
 
     def _popped(self) -> list[_Ticket]:
         with self._leading:  # who looks for an heir must not find one that is on its way already
@@ -202,7 +271,8 @@ class Posts:
         if self._doubtful is None:
             return
         kept = self._store.waiting()
-        rows, _ = self._read([(self._timed(_parsed(post.line), post.det_time), post.line) for _, post in kept])
+        rows = [self._timed(_parsed(post.line), post.det_time) for _, post in kept]
+        rows, _ = self._read(rows, [post.line for _, post in kept], range(len(kept)))
         if not kept or kept[-1][0] <= self._last:
             self._put_back(self._doubtful)
         self._waiting = {place: row for (place, _), row in zip(kept, rows, strict=True)}
@@ -211,15 +281,16 @@ class Posts:
 
     # ---- reading -----------------------------------------------------------------------------------
 
-    def _read(self, found: Sequence[tuple[Row, str]]) -> tuple[list[Row], dict[int, str]]:
-        """Rows with their lines, and by number why some are refused whatever else is there."""
-        rows = [row for row, _ in found]
+    def _read(self, rows: list[Row], lines: Sequence[str], unsure: Sequence[int]) -> tuple[list[Row], dict[int, str]]:
+        """Rows with their lines, and by number why some are refused whatever else is there; only those not sure are."""
         try:
-            return rows, self._refused(rows)
+            return rows, self._refused(rows, unsure)
         except Exception:
             # One of them is more than the reading can take: the others must not suffer from it.
-            rows = [self._readable(row, line) for row, line in found]
-            return rows, self._refused(rows)
+            rows = rows.copy()
+            for number in unsure:
+                rows[number] = self._readable(rows[number], lines[number])
+            return rows, self._refused(rows, unsure)
 
     def _timed(self, row: Row, det_time: int) -> Row:
         return row if isinstance(row, Broken) or det_time == _UNTIMED else self._with_time(row, det_time)
@@ -233,8 +304,8 @@ class Posts:
             return row
         return {**{field: value for field, value in row.items() if field not in named}, "det_time": show_time(now)}
 
-    def _refused(self, rows: Sequence[Row]) -> dict[int, str]:
-        doubtful = [n for n, row in enumerate(rows) if isinstance(row, Broken) or not self._is_fine(row)]
+    def _refused(self, rows: Sequence[Row], unsure: Sequence[int]) -> dict[int, str]:
+        doubtful = [n for n in unsure if isinstance(row := rows[n], Broken) or not self._is_fine(row)]
         if not doubtful:
             return {}
         came = arrivals(self._program, [RawRows("posted", [rows[n] for n in doubtful], doubtful)])
@@ -242,28 +313,27 @@ class Posts:
 
     def _readable(self, row: Row, line: str) -> Row:
         try:
-            self._refused([row])
+            self._refused([row], [0])
         except Exception as error:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else f"it cannot be read: {error}"
             return Broken(why, line[:RAW_SHOWN_MAX])
         return row
 
 
-def _failed(tickets: Iterable[_Ticket], error: BaseException) -> BaseException:
-    """Tell those who wait."""
-    awaited = [ticket for ticket in tickets if ticket.is_awaited]
-    for ticket in awaited:
-        ticket.error = error
-    _wake(awaited)
-    return error
+def _wake_next(asleep: deque[_Ticket] | None) -> None:
+    """Wake one of those who are done and may not know it."""
+    try:
+        ticket = asleep.popleft() if asleep else None
+    except IndexError:  # another was quicker
+        return
+    if ticket is not None:
+        _wake(ticket)
 
 
-def _wake(tickets: Iterable[_Ticket]) -> None:
-    for ticket in tickets:
-        if ticket.is_awaited:
-            # Who writes it and who gives it the lead may both wake it before it runs: once is enough.
-            with suppress(RuntimeError):
-                ticket.wake.release()
+def _wake(ticket: _Ticket) -> None:
+    # It may have been woken before and not run since: once is enough.
+    with suppress(RuntimeError):
+        ticket.wake.release()
 
 
 _DET_FIELDS: Final = frozenset(name for name, time in TIME_ATTRIBUTES.items() if time == "det_time")

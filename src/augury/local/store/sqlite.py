@@ -88,7 +88,7 @@ class Sqlite:
         """Add posts; there is one writer, so the places after the last that was given are free."""
         last = connection.exec_driver_sql("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (inbox.name,)).scalar()
         first = (last or 0) + 1
-        times = {det_time: fixed_width(det_time) for det_time, _ in posts}
+        times = {det_time: fixed_width(det_time) for det_time in {det_time for det_time, _ in posts}}
         rows = [
             (first + number, times[det_time], line.encode("utf-8", "backslashreplace").decode())
             for number, (det_time, line) in enumerate(posts)
