@@ -20,7 +20,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -49,32 +49,33 @@ FROM withdrawn WHERE event = 'Transfer' AND amount > 900 AND found IS NOT NULL
 """
 
 
-def tree(pid: int) -> Iterator[int]:
-    """A process and all below it."""
-    yield pid
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-    except FileNotFoundError:
-        return
-    for thread in threads:
-        try:
-            children = (thread / "children").read_text("ascii").split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # a thread that has just ended leaves its children to another
-        for child in children:
-            yield from tree(int(child))
+WORKERS: dict[tuple[int, str], int] = {}
+"""What Python workers had used when they were seen last, by process and its start."""
 
 
 def cpu_seconds() -> float:
     """What this process and all below it have used, those that have ended included."""
-    total = 0
-    for pid in tree(os.getpid()):
+    stats: dict[int, tuple[str, list[str]]] = {}
+    children: dict[int, list[int]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+            before, _, after = (process / "stat").read_text("utf-8", "replace").rpartition(")")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        total += sum(map(int, fields[11:15]))
-    return total / os.sysconf("SC_CLK_TCK")
+        fields = after.split()
+        stats[int(process.name)] = (before.partition("(")[2], fields)
+        children.setdefault(int(fields[1]), []).append(int(process.name))
+    total, waiting = 0, [(os.getpid(), False, False)]
+    while waiting:
+        pid, is_daemon, is_worker = waiting.pop()
+        name, fields = stats[pid]
+        # What forks workers does not wait for them: who is idle for a minute ends, and nobody has its seconds.
+        if is_worker:
+            WORKERS[pid, fields[19]] = sum(map(int, fields[11:15]))
+        else:
+            total += sum(map(int, fields[11:15]))
+        waiting += [(child, name == "java", is_daemon or is_worker) for child in children.get(pid, [])]
+    return (total + sum(WORKERS.values())) / os.sysconf("SC_CLK_TCK")
 
 
 def program_of(*derivations: str):

@@ -1,7 +1,8 @@
 """Tasks that number versions where they come in order of det_time, and none has to be judged beside others.
 
-In: Arrow batches of a data frame's columns, as Spark reads them. Out: a look at each partition (`Look`); and versions
-with their `seq`, once looks have told where the numbers of each ascending run begin (`Give`, and `Feed` for a group).
+In: Arrow batches of a data frame's columns, as Spark reads them. Out: a look at each partition (`Look`, or a `Glance`
+where only times are to be looked at); and versions with their `seq`, once looks have told where the numbers of each
+ascending run begin (`Give`, and `Feed` for a group).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from augury.history.typed import Part
 from augury.kernels.batch import ASSERT, Batch, Integers
 from augury.kernels.columns import arrow_type
 from augury.kernels.match.leaves import Rows, truth_of
-from augury.spark.layout import REJECTED, REJECTED_COLUMNS, VERSION
+from augury.spark.layout import REJECTED, REJECTED_COLUMNS, VERSION, integers
 from augury.spark.looks import Begin, Places, Run, Summary
-from augury.spark.sheets import Sheet, Source, sheets, value_columns
+from augury.spark.sheets import Sheet, Source, joined, part_of, sheets, value_columns
 from augury.spark.stage import Group
 from augury.spark.tasks import ROWS_AT_ONCE, Batches, positions
 from augury.spark.workers import imports_are_kept
@@ -65,7 +66,7 @@ class Look:
             there |= {code for code, part in sheet.parts.items() if len(part)}
             if len(sheet):
                 us = sheet.times("det_time")
-                sampled += [*us[:: -(-len(sheet) // _SAMPLED)].tolist(), int(us.min()), int(us.max())]
+                sampled += _some(us)
                 more = _runs(us, sheet.code, versions)
                 runs = None if runs is None or more is None else runs + more
                 versions += len(sheet)
@@ -74,6 +75,38 @@ class Look:
             return
         found = Summary(self.source.number, part, count, *told)
         yield pa.RecordBatch.from_pydict({"summary": pa.array([pickle.dumps(found)], pa.binary())})
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The det_times of one data frame's versions, NULL for a row that is none → a `Summary`, as bytes of our own.
+
+    Classes are not told apart, and none has ids: it is for what `sure` knows.
+    """
+
+    def __call__(self, batches: Batches) -> Batches:
+        """Read all of them, and keep counts."""
+        count, versions = 0, 0
+        runs: list[Run] | None = []
+        sampled: list[int] = []
+        for table in joined(batches):
+            count += table.num_rows
+            us = integers(table.filter(table.column(0).is_valid()) if table.column(0).null_count else table, "us")
+            if len(us):
+                sampled += _some(us)
+                more = _runs(us, np.zeros(len(us), np.int16), versions)
+                runs = None if runs is None or more is None else runs + more
+                versions += len(us)
+        if not count:
+            return
+        told = (None if runs is None else tuple(runs), frozenset[int](), frozenset[int](), tuple(sampled))
+        found = Summary(0, part_of(0), count, *told)
+        yield pa.RecordBatch.from_pydict({"summary": pa.array([pickle.dumps(found)], pa.binary())})
+
+
+def _some(us: Integers) -> list[int]:
+    """Times that stand for all, the first and the last among them."""
+    return [*us[:: -(-len(us) // _SAMPLED)].tolist(), int(us.min()), int(us.max())]
 
 
 def _runs(us: Integers, code: npt.NDArray[np.int16], before: int) -> list[Run] | None:

@@ -1,15 +1,16 @@
 """Versions of data frames of events, numbered once: which tasks run, and in what order.
 
 In: a program, data frames of events. Out: numbered versions as data frames, and what each group reads of them. A first
-job looks at all events. Where they come in order, and no two have to be judged beside each other, numbers follow from
-counts alone; else rows are brought together by key, judged, and ranked by ranges of det_time.
+job looks at all events, or only at det_times where columns alone tell versions (`sure`). Where they come in order, and
+no two have to be judged beside each other, numbers follow from counts alone; else rows are brought together by key,
+judged, and ranked by ranges of det_time.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
@@ -24,10 +25,10 @@ from augury.algebra.program import Program
 from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, EventClass, key_of
 from augury.history.typed import EVENT
 from augury.kernels.batch import ASSERT
-from augury.spark.accepting import Feed, Give, Look, Numbering
+from augury.spark.accepting import Feed, Give, Glance, Look, Numbering
 from augury.spark.feeding import rows_of_versions
 from augury.spark.judging import Judge, Post, Rank, Spread, ranked_schema, typed_schema
-from augury.spark.layout import VERSION, accepted_schema, rows_schema, spark_type, value_name
+from augury.spark.layout import VERSION, accepted_schema, rows_schema, value_name
 from augury.spark.looks import (
     Placed,
     Summary,
@@ -41,6 +42,7 @@ from augury.spark.looks import (
 )
 from augury.spark.sheets import CODE, PARTITION, SOURCES_MAX, Source
 from augury.spark.stage import Group, histories_of, plain, subscribed
+from augury.spark.sure import Sure, class_codes, fits, named, surely, tells_begins
 
 _NAMES_MAX: Final = 32
 """With more classes, to compare each row with their names takes longer than to send its own."""
@@ -61,12 +63,16 @@ class Numbered:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """The data frames of events, as they are read: each with its source; and those that are kept for it."""
+    """The data frames of events, as they are read: each with its source; and those that are kept for it.
+
+    Of a data frame that is `placed` each row can tell its partition.
+    """
 
     program: Program
     frames: tuple[tuple[Source, DataFrame], ...]
     until_us: int | None
     kept: tuple[DataFrame, ...] = field(default=())
+    placed: bool = False
 
     def through(self, task: Callable[[Source], Any], schema: Any, *, refusals: bool = True) -> DataFrame:
         """A task for each source, over its rows; one that tells no refusals needs no names of unknown classes."""
@@ -80,6 +86,13 @@ class _Events:
         """The same for the first look, over what some row may be refused for, or put in order by."""
         sources = [(source, _unsure(self.program, frame)) for source, frame in self.frames]
         return _Events(self.program, tuple(sources), self.until_us).through(task, "summary binary", refusals=False)
+
+    def sure(self) -> Sure | None:
+        """One data frame whose columns alone tell which rows are versions."""
+        if len(self.frames) > 1 or not self.placed:
+            return None
+        [(source, frame)] = self.frames
+        return surely(self.program, source, frame, self.until_us)
 
     @property
     def classes(self) -> tuple[EventClass, ...]:
@@ -100,31 +113,39 @@ def number(
 ) -> Numbered:
     """Accept and number the versions of data frames; runs a job that looks at them. Raises `NotOnSpark`."""
     came = _events(program, events, until_us)
-    keyed = frozenset(code for code, c in enumerate(came.classes) if c.key)
-    looks = came.looks(lambda source: Look(came.program, source, until_us, keyed)).collect()
-    summaries = sorted((pickle.loads(row.summary) for row in looks), key=lambda one: one.part)
+    every = tuple(range(len(came.classes)))
+    # Only among all versions is a place known without looking at classes.
+    sure = came.sure() if all(codes == every for codes in histories_of(groups).values()) else None
+    if sure is not None:
+        looks = sure.det_times.mapInArrow(Glance(), "summary binary")
+    else:
+        keyed = frozenset(code for code, c in enumerate(came.classes) if c.key)
+        looks = came.looks(lambda source: Look(came.program, source, until_us, keyed))
+    summaries = sorted((pickle.loads(row.summary) for row in looks.collect()), key=lambda one: one.part)
     clocks = clocks_due(program, summaries, until_us)
     judged = judged_codes(came.classes, summaries)
     order = None if judged or clocks else in_order(summaries)
     if order is not None:
-        return _counted(came, groups, summaries, order)
+        return _counted(came, groups, summaries, order, sure)
     count = partitions or int(str(came.frames[0][1].sparkSession.conf.get("spark.sql.shuffle.partitions")))
     return _ranked(came, groups, summaries, judged, clocks, count)
 
 
 def _events(program: Program, events: DataFrame | Mapping[str, DataFrame], until_us: int | None) -> _Events:
-    named = [("events", None, events)] if isinstance(events, DataFrame) else [(n, n, e) for n, e in events.items()]
-    if len(named) > SOURCES_MAX:
+    given = [("events", None, events)] if isinstance(events, DataFrame) else [(n, n, e) for n, e in events.items()]
+    if len(given) > SOURCES_MAX:
         raise ValueError(f"at most {SOURCES_MAX} data frames go together: join some, with a column `event`")
-    frames, kept = [], []
-    for i, (name, event_class, frame) in enumerate(named):
+    frames, kept, placed = [], [], True
+    for i, (name, event_class, frame) in enumerate(given):
         read = _declared(program, frame)
-        if not is_steady(frame, alone=len(named) == 1):
+        if not is_steady(frame, alone=len(given) == 1):
             # It is read more than once, and rows that come in another order would have other numbers.
             read = read.persist(StorageLevel.MEMORY_AND_DISK)
             kept.append(read)
+        else:
+            placed &= is_steady(frame, alone=False)
         frames.append((Source(i, name, event_class, _names(program, read)), read))
-    return _Events(plain(program), tuple(frames), until_us, tuple(kept))
+    return _Events(plain(program), tuple(frames), until_us, tuple(kept), placed)
 
 
 def _declared(program: Program, frame: DataFrame) -> DataFrame:
@@ -136,13 +157,15 @@ def _declared(program: Program, frame: DataFrame) -> DataFrame:
     kept = [name for name in frame.columns if key_of(name) in names]
     if not kept or len({key_of(name) for name in frame.columns}) < len(frame.columns):
         return frame
-    return frame.select(*map(_column, kept))
+    return frame.select(*map(named, kept))
 
 
 def _names(program: Program, frame: DataFrame) -> tuple[str, ...]:
     """The names of classes that are sent as numbers, for a text a row takes long; none where that is not plain."""
     fields = [field for field in frame.schema.fields if key_of(field.name) == EVENT]
     names = tuple(c.name for c in subscribed(program))
+    if not all(map(str.isascii, names)):
+        return ()
     plain_ = len(fields) == 1 and isinstance(fields[0].dataType, s.StringType) and CODE not in frame.columns
     return names if plain_ and len(names) <= _NAMES_MAX else ()
 
@@ -152,14 +175,14 @@ def _coded(frame: DataFrame, source: Source, refusals: bool) -> DataFrame:
     if not source.names:
         return frame
     name = next(name for name in frame.columns if key_of(name) == EVENT)
-    event, number_ = _column(name), f.lit(None).cast("tinyint")
-    for code, known in enumerate(source.names):
-        number_ = f.when(event == known, f.lit(code).cast("tinyint")).otherwise(number_)
-    other = f.when(event.isin(list(source.names)), None).otherwise(event)
+    codes = {known: code for code, known in enumerate(source.names)}
+    # What is refused is shown as it came: then a name in another case is left as it is.
+    number_ = class_codes(named(name), codes, in_any_case=not refusals)
+    frame = frame.withColumn(CODE, number_)
+    other = f.when(f.col(CODE).isNull(), named(name))
     # What names no class may be of the one that the source stands for: not so what names one that is unknown.
     left_out = not refusals and source.event_class is None
-    columns = [other.alias(n) if n == name else _column(n) for n in frame.columns if n != name or not left_out]
-    return frame.select(*columns, number_.alias(CODE))
+    return frame.drop(named(name)) if left_out else frame.withColumn(name, other)
 
 
 def _unsure(program: Program, frame: DataFrame) -> DataFrame:
@@ -167,7 +190,7 @@ def _unsure(program: Program, frame: DataFrame) -> DataFrame:
     if program.sources:
         return frame
     kept = [field.name for field in frame.schema.fields if not _is_fine(program, field)]
-    return frame.select(*map(_column, kept)) if kept else frame
+    return frame.select(*map(named, kept)) if kept else frame
 
 
 def _is_fine(program: Program, field_: s.StructField) -> bool:
@@ -175,23 +198,7 @@ def _is_fine(program: Program, field_: s.StructField) -> bool:
     name, classes = key_of(field_.name), subscribed(program)
     pairs = [(c, attribute) for c in classes for attribute in c.attributes if key_of(attribute.name) == name]
     keys = {key_of(key) for c in classes for key in c.key}
-    return bool(pairs) and name not in keys and all(_fits(field_.dataType, a.type) for _, a in pairs)
-
-
-def _fits(there: s.DataType, declared: t.Type) -> bool:
-    match declared:
-        case t.Int():
-            return isinstance(there, s.ByteType | s.ShortType | s.IntegerType)
-        case t.BigInt():
-            return isinstance(there, s.ByteType | s.ShortType | s.IntegerType | s.LongType)
-        case t.Boolean() | t.Double() | t.String(max_length=None):
-            return there == spark_type(declared)
-        case _:
-            return False
-
-
-def _column(name: str) -> Column:
-    return f.col("`" + name.replace("`", "``") + "`")
+    return bool(pairs) and name not in keys and all(fits(field_.dataType, a.type) for _, a in pairs)
 
 
 def is_steady(frame: DataFrame, *, alone: bool = True) -> bool:
@@ -219,7 +226,9 @@ def is_steady(frame: DataFrame, *, alone: bool = True) -> bool:
 # ---- in order ----------------------------------------------------------------------------------------------------
 
 
-def _counted(came: _Events, groups: Sequence[Group], summaries: Sequence[Summary], order: Sequence[Placed]) -> Numbered:
+def _counted(
+    came: _Events, groups: Sequence[Group], summaries: Sequence[Summary], order: Sequence[Placed], sure: Sure | None
+) -> Numbered:
     """Numbers from counts alone: each task knows where those of its runs begin."""
     histories = histories_of(groups)
     numbering = Numbering(begins_of(order, histories), places_of(summaries, came.names), histories)
@@ -231,8 +240,13 @@ def _counted(came: _Events, groups: Sequence[Group], summaries: Sequence[Summary
     end = _end_us(came, last_us)
     if len(groups) > 1:
         accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
-        return Numbered(accepted, lambda group: rows_of_versions(group, accepted), end, (*came.kept, accepted))
+        came = replace(came, kept=(*came.kept, accepted))
     occ = any(_has_both_times(program, frame) for _, frame in came.frames)
+    if sure is not None and tells_begins(numbering.begins):
+        versions = sure.numbered(numbering.begins, list(histories))
+        return Numbered(accepted, lambda group: rows_of_versions(group, versions, occ=occ), end, came.kept)
+    if len(groups) > 1:
+        return Numbered(accepted, lambda group: rows_of_versions(group, accepted), end, came.kept)
 
     def rows(group: Group) -> DataFrame:
         schema = rows_schema(group.classes, group.lanes, group.histories, occ=occ)

@@ -121,8 +121,8 @@ def sheets(
 ) -> Iterator[tuple[Sheet, int]]:
     """The rows of a partition some at a time, and how many came; of classes not `judged` beside others what is fine."""
     first = 0
-    for table in _joined(batches):
-        part, table = _part_of(source, table)
+    for table in joined(batches):
+        part, table = _placed(source, table)
         table = _named(table, source.names)
         numbers = range(1, table.num_rows + 1)
         rows = came(program, [RawTable(source.name, table, numbers, source.event_class)], until_us=until_us)
@@ -139,7 +139,8 @@ def sheets(
         first += table.num_rows
 
 
-def _joined(batches: Batches) -> Iterator[pa.Table]:
+def joined(batches: Batches) -> Iterator[pa.Table]:
+    """The rows of a partition, as many together as pays."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:
@@ -200,15 +201,20 @@ def _nothing_there(row: int) -> int:
     raise AssertionError(f"row {row} has no key, and so nothing is there before it")
 
 
-def _part_of(source: Source, table: pa.Table) -> tuple[int, pa.Table]:
-    """The part that rows are of: their partition, after all those of sources before; and the rows without it."""
-    if PARTITION in table.column_names:
-        partition, table = table.column(PARTITION)[0].as_py(), table.drop_columns([PARTITION])
-    else:
+def _placed(source: Source, table: pa.Table) -> tuple[int, pa.Table]:
+    """The part that rows are of; and the rows without it."""
+    if PARTITION not in table.column_names:
+        return part_of(source.number), table
+    return part_of(source.number, table.column(PARTITION)[0].as_py()), table.drop_columns([PARTITION])
+
+
+def part_of(source: int, partition: int | None = None) -> int:
+    """A partition, by default that of the task that runs, after all those of sources before."""
+    if partition is None:
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
     assert partition < 1 << _PARTITION_BITS, "Spark has fewer partitions"
-    return source.number << _PARTITION_BITS | partition, table
+    return source << _PARTITION_BITS | partition
 
 
 def value_columns(sheet: Sheet, classes: Sequence[EventClass]) -> dict[str, pa.Array]:
