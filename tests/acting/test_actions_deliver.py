@@ -11,20 +11,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
 
 from augury import limits
 from augury.actions.breaker import Breaker, backoff_seconds
 from augury.actions.deliver import Carrier, Counts, Deliverer, Ends, deliver
 from augury.actions.delivery import Again, Dead, Delivered, Delivery, HoldsNothing, Outcome
 from augury.actions.outbox import MemoryOutbox, Outbox, StoredOutbox
+from augury.actions.webhook import Webhook
 from augury.engine.ticked import Action
 from augury.environment import Environment, real
 from augury.local.store.errors import NoStore, StoreInUse
 from augury.local.store.outbox import SqlOutbox, open_outbox
 from augury.local.store.waiting import State, Wanted
-from tests.acting.targets import START, action, fill
+from tests.acting.targets import START, action, fill, target
 
 
 @pytest.fixture(autouse=True)
@@ -306,6 +309,42 @@ async def _quick_stop(deliverer: Deliverer) -> None:
     for one in list(deliverer._tries):
         one.cancel()
     await deliverer.stop()
+
+
+def test_a_target_that_fails_again_and_again_is_told_once_and_that_it_is_back() -> None:
+    """Several servers, one of which is down for a while, one fails now and then, and one gets what it will not take."""
+    told: list[str] = []
+
+    async def work() -> None:
+        down = [limits.BREAKER_FAILURES + 2]
+
+        def out_of_order(_: web.Request, __: int) -> web.Response | None:
+            down[0] -= 1
+            return web.Response(status=503) if down[0] >= 0 else None
+
+        def now_and_then(_: web.Request, count: int) -> web.Response | None:
+            return web.Response(status=503) if count % 3 == 1 else None
+
+        def unwilling(_: web.Request, __: int) -> web.Response:
+            return web.Response(status=422)
+
+        async with target(out_of_order) as one, target(now_and_then) as two, target(unwilling) as three:
+            urls = {"tell": one.url, "order": two.url, "refuse": three.url}
+            carriers = {name: Carrier(Webhook(url, 5, {}, (), False)) for name, url in urls.items()}
+            outbox = MemoryOutbox([action(number, name) for number in range(12) for name in carriers])
+            async with real() as environment:
+                deliverer = Deliverer(outbox, carriers, environment, report=told.append)
+                await deliverer.run(Ends.SETTLED)
+                for carrier in carriers.values():
+                    await carrier.executor.close()
+            assert deliverer.counts.delivered == 24
+            assert deliverer.counts.dead == 12
+            place = urlsplit(one.url).netloc
+            assert [place in line for line in told] == [True, True]
+
+    run(work())
+    assert "503" in told[0]
+    assert told[1].endswith(": it goes on")
 
 
 # ---- living --------------------------------------------------------------------------------------------------------

@@ -429,7 +429,7 @@ def test_a_letter_is_sent() -> None:
     controller = Controller(mailbox, hostname="127.0.0.1", port=free_port())
     controller.start()
     try:
-        server = MailServer("127.0.0.1", controller.port, None, None, False)
+        server = MailServer("127.0.0.1", controller.port)
         people = ("owner@example.org", "nobody@example.org", "busy@example.org")
         outcomes = [
             run(tried(Mail(to, "augury@example.org", None, server, 2, 10), delivery(1, "Grüße\nBcc: x@y.z", 2.5)))[0]
@@ -448,7 +448,7 @@ def test_a_letter_is_sent() -> None:
     assert letter["Bcc"] is None
     text = letter.get_payload(decode=True).decode()
     assert text.replace("\r\n", "\n").startswith("Grüße\nBcc: x@y.z\n2.5\n\n-- \nLow")
-    closed = MailServer("127.0.0.1", free_port(), None, None, False)
+    closed = MailServer("127.0.0.1", free_port())
     assert isinstance(run(tried(Mail(people[0], people[0], None, closed, 2, 5)))[0], Again)
 
 
@@ -528,7 +528,7 @@ def test_mqtt_has_the_message(tmp_path: Path) -> None:
         listening.subscribe("acts/#", 1)
         listening.loop_start()
         _until(lambda: bool(subscribed))
-        where = MqttServer("127.0.0.1", port, None, None)
+        where = MqttServer("127.0.0.1", port)
         assert run(tried(Mqtt("acts/low", where, 1, 2, 5), delivery(1), delivery(2))) == [Delivered()] * 2
         _until(lambda: len(got) == 2)
         assert [json.loads(one)["id"] for one in got] == ["key-1", "key-2"]
@@ -537,7 +537,7 @@ def test_mqtt_has_the_message(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-    gone = MqttServer("127.0.0.1", port, None, None)
+    gone = MqttServer("127.0.0.1", port)
     assert isinstance(run(tried(Mqtt("acts/low", gone, 1, 2, 1)))[0], Again)
 
 

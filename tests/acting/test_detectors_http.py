@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -558,3 +560,67 @@ def test_no_entity_of_a_feed_reads_a_file(tmp_path: Path) -> None:
     )
     assert all("do not tell" not in line for line in sink.lines)
     assert len(sink.lines) == 1
+
+
+def test_a_duration_is_read_from_the_environment_as_a_program_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUGURY_TEST_TIMEOUT", "1s")
+
+    async def hangs(_: web.Request) -> web.Response:
+        await asyncio.sleep(20)
+        return web.json_response([])
+
+    began = time.monotonic()
+    settings = (("timeout", FromEnvironment("AUGURY_TEST_TIMEOUT")),)
+    with pytest.raises(SourceFailed):
+        looked(tmp_path, {"/a": hangs}, lambda url: detection(SourceKind.HTTP, f"{url}/a", settings=settings))
+    assert 1 <= time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("written", ["10", "ten seconds", "0s", "-1s", "1.5s", ""])
+def test_what_is_no_duration_in_the_environment_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.setenv("AUGURY_TEST_TIMEOUT", written)
+    settings = (("timeout", FromEnvironment("AUGURY_TEST_TIMEOUT")),)
+    with pytest.raises(BadDetector, match=r"timeout = .*: say a duration such as 10s"):
+        looked(tmp_path, {}, lambda url: detection(SourceKind.HTTP, f"{url}/a", settings=settings))
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        (SourceKind.HTTP, page("no json", "text/plain")),
+        (SourceKind.HTTP, page({"items": 1, "next": "/a"})),
+        (SourceKind.HTTP, page({"items": [], "next": "/a"})),
+        (SourceKind.HTML, page("<a class=next href='/a'>again</a><p>x</p>", "text/html")),
+        (SourceKind.FEED, page("<html/>", "text/xml")),
+    ],
+    ids=["no json", "no list", "in circles", "pages in circles", "no feed"],
+)
+def test_the_password_of_an_address_is_told_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: SourceKind, answer: Handler
+) -> None:
+    """Whatever is wrong with what it gives."""
+    more: dict[str, Any] = {}
+    if kind is SourceKind.HTTP:
+        more = {"items": "$.items[*]", "next_page": "next"}
+    elif kind is SourceKind.HTML:
+        more = {"items": "p", "fields": (("resource", "p"),), "next_page": "a.next"}
+
+    def wanted(url: str) -> Detection:
+        monkeypatch.setenv("AUGURY_TEST_LIST", f"{url.replace('http://', 'http://ann:hush-4711@')}/a")
+        found = detection(kind, "", **more)
+        return replace(found, source=FromEnvironment("AUGURY_TEST_LIST"))
+
+    with pytest.raises(SourceFailed) as failed:
+        looked(tmp_path, {"/a": answer}, wanted)
+    assert "/a" in str(failed.value)
+    assert "hush-4711" not in str(failed.value) + "".join(one.read_text() for one in tmp_path.iterdir())
+
+
+def test_what_a_form_is_filled_in_with_is_told_nobody(tmp_path: Path) -> None:
+    with pytest.raises(SourceFailed, match="does not take what `form_lang` says") as failed:
+        looked(tmp_path, login_site([]), lambda url: form_detection(url, user="ann", lang="hush-4711"))
+    assert "hush-4711" not in str(failed.value)

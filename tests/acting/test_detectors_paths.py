@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
+import sys
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -9,10 +12,13 @@ from typing import Any
 import pytest
 
 from augury.algebra.wiring import Detection, SourceKind
+from augury.api import check
 from augury.api import compile as compile_program
+from augury.detectors.opening import opened
 from augury.detectors.paths import ABSENT, BadPath, found_at, parse_field, parse_path, value_at
 from augury.detectors.sensor import BadDetector, Item
 from augury.detectors.shape import event_of, shape_of
+from augury.environment import real
 from tests.acting.sensing import PROGRAM
 
 DOCUMENT: dict[str, object] = {"a": {"b": [{"c": 1}, {"c": 2}, {}]}, "none": [], "null": None, "odd name": {"it's": 3}}
@@ -114,3 +120,86 @@ def test_foreign_names_go_as_the_source_has_them():
 def test_an_unknown_attribute_is_refused():
     with pytest.raises(BadDetector, match="it has resource, amount"):
         shape_of(PROGRAM, replace(DELIVERY, fields=(("amout", "a"),)))
+
+
+# ---- what `check` knows of them before anything runs
+
+
+def checked(detect: str) -> Any:
+    declared = (
+        "CREATE MUTABLE SUBSCRIBED EVENT CLASS Delivery (resource TEXT, amount INT) ID (resource) LIFESPAN (14d);"
+    )
+    return check(f"{declared}\nDETECT Delivery FROM {detect};")
+
+
+TEXTS: tuple[str, ...] = (
+    "item",
+    "$.a[*]",
+    "a[0]['b c']",
+    "a..b",
+    "td.name",
+    "td.name@id",
+    "@id",
+    "tr:::x",
+    "tr >",
+    "xpath:./td[2]",
+)
+TEXTS += ("xpath:./td[", "xpath:count(td) + 1", "a[", "*", "a:not(.b)", "a, b", "$", "[*]", "xpath:")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("clause", ["ITEMS '{}' FIELDS (resource = '@id')", "ITEMS 'tr' FIELDS (resource = '{}')"])
+def test_a_page_opens_where_check_finds_nothing_amiss(text: str, clause: str) -> None:
+    found = checked(f"HTML 'http://127.0.0.1/' EVERY 1h {clause.format(text)}")
+    items = text if "ITEMS '{}'" in clause else "tr"
+    path = "@id" if "ITEMS '{}'" in clause else text
+    wanted = Detection("d", "Delivery", SourceKind.HTML, "http://127.0.0.1/", 1, items, (("resource", path),))
+    assert (found.program is not None) == opens(wanted)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_listing_opens_where_check_finds_nothing_amiss(text: str) -> None:
+    for clause, more in (
+        (f"ITEMS '{quoted(text)}'", {"items": text}),
+        (f"FIELDS (resource = '{quoted(text)}')", {"fields": (("resource", text),)}),
+        (f"NEXT '{quoted(text)}'", {"next_page": text}),
+    ):
+        found = checked(f"HTTP 'http://127.0.0.1/' EVERY 1h {clause}")
+        wanted = Detection("d", "Delivery", SourceKind.HTTP, "http://127.0.0.1/", 1, **more)
+        assert (found.program is not None) == opens(wanted), clause
+
+
+def quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def opens(wanted: Detection) -> bool:
+    """Whether a detector can be made of it."""
+
+    async def work() -> bool:
+        async with real() as environment:
+            try:
+                opened(PROGRAM, environment, [wanted])
+            except BadDetector:
+                return False
+            return True
+
+    return asyncio.run(work())
+
+
+def test_check_loads_readers_of_pages_only_for_pages() -> None:
+    """Everything else is checked without them."""
+    script = (
+        "import sys\nfrom augury.api import check\n"
+        "declared = 'CREATE MUTABLE SUBSCRIBED EVENT CLASS A (b TEXT) ID (b) LIFESPAN (1d);'\n"
+        "for detect in sys.argv[1:]:\n"
+        "    assert check(declared + detect).program is not None\n"
+        "    print(*sorted(sys.modules.keys() & {'lxml', 'cssselect', 'numba', 'duckdb', 'pyarrow'}))\n"
+    )
+    programs = [
+        "DETECT A FROM HTTP 'http://a/' EVERY 1h ITEMS '$.a[*]';",
+        "DETECT A FROM HTML 'http://a/' EVERY 1h ITEMS 'tr' FIELDS (b = 'td');",
+        "DETECT A FROM HTML 'http://a/' EVERY 1h ITEMS 'xpath://tr' FIELDS (b = 'td');",
+    ]
+    done = subprocess.run([sys.executable, "-c", script, *programs], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "cssselect", "cssselect lxml"]

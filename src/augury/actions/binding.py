@@ -249,10 +249,11 @@ def _sql(said: _Filled) -> Executor:
 
 
 def _mail(said: _Filled) -> Executor:
-    from augury.actions.mail import Mail, MailServer
+    from augury.actions.mail import Mail, mail_server
 
-    tls = said.settings.get("tls") is True
-    server = MailServer(
-        said.text("server") or "", said.number("port", 25), said.text("user"), said.text("password"), tls
-    )
+    tls, port = said.settings.get("tls") is True, said.number("port", 0) or None
+    try:
+        server = mail_server(said.text("server") or "", port, said.text("user"), said.text("password"), tls)
+    except ValueError as error:
+        raise _CannotBind(str(error)) from None
     return Mail(said.target[0], said.text("sender") or "", said.text("subject"), server, said.places, said.seconds)

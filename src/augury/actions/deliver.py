@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, assert_never
@@ -79,13 +79,15 @@ class _Feed:
 
 @dataclass(slots=True)
 class _Lane:
-    """A target."""
+    """A target; `is_told` says that it does not do what it should, and that this was reported."""
 
+    target: str
     places: int
     feeds: list[_Feed] = field(default_factory=list)
     ready: deque[tuple[_Feed, Waiting]] = field(default_factory=deque)
     running: int = 0
     breaker: Breaker = field(default_factory=Breaker)
+    is_told: bool = False
 
 
 async def deliver(
@@ -113,9 +115,10 @@ class Deliverer:
         carriers: Mapping[str, Carrier],
         environment: Environment,
         look_seconds: float = _LOOK_SECONDS,
+        report: Callable[[str], None] = LOG.warning,
     ) -> None:
-        """Take who carries out what; nothing is done yet."""
-        self._look_seconds = look_seconds
+        """Take who carries out what; nothing is done yet. `report` is told of targets that fail, once while they do."""
+        self._look_seconds, self._report = look_seconds, report
         self.counts = Counts()
         self._outbox, self._environment = outbox, environment
         self._carriers = {key_of(name): carrier for name, carrier in carriers.items()}
@@ -284,7 +287,7 @@ class Deliverer:
             return
         lane = self._lanes.get(carrier.executor.target)
         if lane is None:
-            lane = self._lanes[carrier.executor.target] = _Lane(carrier.concurrency)
+            lane = self._lanes[carrier.executor.target] = _Lane(carrier.executor.target, carrier.concurrency)
             self._turns.append(lane)
         lane.places = max(lane.places, carrier.concurrency)
         lane.feeds.append(_Feed(name, carrier))
@@ -362,6 +365,7 @@ class Deliverer:
             outcome = Again(told(error))
         lane.running -= 1
         self._judge(lane.breaker, outcome, is_probe)
+        self._tell(lane, outcome)
         self._finished.append(self._noted(feed.carrier, row, outcome))
         if not self._is_stopping:
             self._begin(lane)
@@ -380,6 +384,19 @@ class Deliverer:
                 breaker.failed(at, is_probe, chance)
             case _:
                 assert_never(outcome)
+
+    def _tell(self, lane: _Lane, outcome: Outcome) -> None:
+        """Report a target that lets nobody in, or that failed several times in a row; and that it is back."""
+        match outcome:
+            case Delivered() if lane.is_told:
+                lane.is_told = False
+                self._report(f"{lane.target}: it goes on")
+            case Again(reason) | Dead(reason, is_target=True) if not lane.is_told:
+                if lane.breaker.open_until is not None or (isinstance(outcome, Again) and outcome.is_refusal):
+                    lane.is_told = True
+                    self._report(f"{lane.target}: {reason}")
+            case _:
+                pass
 
     def _noted(self, carrier: Carrier, row: Waiting, outcome: Outcome) -> Noted:
         attempts, now_us = row.attempts + 1, self._environment.now_us()

@@ -62,10 +62,14 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """It is to be tried again: as soon as it would be anyway, or after as long as the other side asks for."""
+    """It is to be tried again: as soon as it would be anyway, or after as long as the other side asks for.
+
+    `is_refusal` says that the target lets nobody in, a wrong password say: that is told at once, for it lasts.
+    """
 
     reason: str
     after_seconds: float | None = None
+    is_refusal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

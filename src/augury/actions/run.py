@@ -56,7 +56,7 @@ async def delivering(
         require_usable(wired, tell, "it waits in the outbox")
         outbox = StoredOutbox(open_outbox(url, alone=True))
         try:
-            yield Deliverer(outbox, wired.carriers, environment)
+            yield Deliverer(outbox, wired.carriers, environment, report=tell)
         finally:
             await outbox.close()
     finally:

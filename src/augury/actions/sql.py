@@ -6,6 +6,8 @@ and `seq` get what they say, and all others the arguments in their order. `local
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from typing import Final
 
 from augury.actions.delivery import Again, Dead, Delivered, Delivery, Outcome, shortened
@@ -25,6 +27,7 @@ class Sql:
         """Take a table; raises `CannotInsert`."""
         self._inserter = Inserter(url, table, _NAMES)
         self._threads, self._seconds = Threads(places), seconds
+        self._first, self._is_there = asyncio.Lock(), False
         self.target = f"sql {self._inserter.place}"
 
     async def carry_out(self, delivery: Delivery, environment: Environment) -> Outcome:
@@ -39,7 +42,10 @@ class Sql:
             "seq": delivery.seq,
         }
         try:
-            await self._threads.run(lambda: self._inserter.insert(known, delivery.arguments), self._seconds)
+            # One makes the table if it is not there: of several at once all but one would be told that it is.
+            async with asyncio.timeout(self._seconds), nullcontext() if self._is_there else self._first:
+                await self._threads.run(lambda: self._inserter.insert(known, delivery.arguments), None)
+                self._is_there = True
         except CannotInsert as error:
             return Dead(shortened(str(error)))
         except InsertFailed as error:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from augury.algebra.wiring import Detection, Forward, SourceKind
 from augury.algebra.wiring_forms import SOURCE_FORMS, Clause, Looks, SourceForm
 from augury.analysis.declarations import Declarations, Names, find_class, unknown
+from augury.analysis.places import check_places
 from augury.analysis.wiring import kind_of, settings_of, texts_of
 from augury.clock import duration_us
 from augury.diagnostics import Findings, Mark, Span
@@ -47,6 +48,7 @@ def _detection(statement: s.Detection, name: str, tables: Declarations, findings
     settings = settings_of(clauses.options, form.options, statement.kind, findings)
     if kind is SourceKind.HTML:
         _require_form(clauses.options, findings)
+    check_places(kind, clauses, findings)
     beginning = f"DETECT {statement.event_class.text} FROM"
     texts = texts_of([statement.source], form.target, statement.kind, beginning, findings)
     if event_class is None or texts is None:

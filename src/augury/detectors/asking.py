@@ -41,6 +41,10 @@ class Page:
     body: bytes
     charset: str | None
 
+    def __str__(self) -> str:
+        """Where it was, as it may be told."""
+        return shown(self.url)
+
 
 class Reader:
     """Reads pages for one detector; its cookies are kept as long as it lives."""
@@ -65,7 +69,7 @@ class Reader:
             if answer.status not in (307, 308):
                 method, body, kind = "GET", b"", ""
             url = joined(url, target)
-        raise SourceFailed(f"{self._asked.url} redirects more than {_REDIRECTS_MAX} times")
+        raise SourceFailed(f"{shown(self._asked.url)} redirects more than {_REDIRECTS_MAX} times")
 
     async def _answer(self, url: str, method: str, body: bytes, kind: str) -> Response:
         host = urlsplit(url).netloc.lower()
@@ -80,7 +84,7 @@ class Reader:
                 Request(method, url, headers, body, self._asked.seconds, 0, size)
             )
         except Unreachable as error:
-            raise SourceFailed(f"{_shown(url)} does not answer: {error}") from None
+            raise SourceFailed(f"{shown(url)} does not answer: {error}") from None
         self._keep_cookies(host, answer)
         return answer
 
@@ -99,9 +103,9 @@ class Reader:
 
     def _page(self, url: str, answer: Response) -> Page:
         if not 200 <= answer.status < 300:
-            raise SourceFailed(f"{_shown(url)} answers {answer.status}", self._after_seconds(answer))
+            raise SourceFailed(f"{shown(url)} answers {answer.status}", self._after_seconds(answer))
         if len(answer.body) > limits.DETECTOR_ANSWER_BYTES_MAX:
-            raise SourceFailed(f"{_shown(url)} gives more than {limits.DETECTOR_ANSWER_BYTES_MAX:,} bytes")
+            raise SourceFailed(f"{shown(url)} gives more than {limits.DETECTOR_ANSWER_BYTES_MAX:,} bytes")
         _, _, charset = answer.headers.get("content-type", "").lower().partition("charset=")
         return Page(url, answer.body, charset.split(";")[0].strip(" \"'") or None)
 
@@ -121,7 +125,7 @@ def joined(url: str, target: str) -> str:
     """Where a link on a page leads; raises `SourceFailed` for one that is not over HTTP."""
     found = urljoin(url, target.strip())
     if urlsplit(found).scheme not in ("http", "https"):
-        raise SourceFailed(f"{_shown(url)} leads to `{target[:200]}`, which is not over HTTP")
+        raise SourceFailed(f"{shown(url)} leads to `{target[:200]}`, which is not over HTTP")
     return found
 
 
@@ -130,7 +134,7 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc.lower()
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """An address without the user and password that it may hold."""
     parts = urlsplit(url)
     if "@" not in parts.netloc:

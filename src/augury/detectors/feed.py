@@ -48,10 +48,10 @@ def _root(page: Page) -> Any:
     try:
         root = etree.fromstring(page.body.strip(), parser)
     except (etree.LxmlError, ValueError) as error:
-        raise SourceFailed(f"{page.url} is no feed: {error}") from None
+        raise SourceFailed(f"{page} is no feed: {error}") from None
     if root is None or _local(root) not in ("rss", "feed", "RDF"):
         name = "nothing" if root is None else f"<{_local(root)}>"
-        raise SourceFailed(f"{page.url} is neither RSS nor Atom: it holds {name}")
+        raise SourceFailed(f"{page} is neither RSS nor Atom: it holds {name}")
     return root
 
 

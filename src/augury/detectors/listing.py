@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from augury import limits
-from augury.detectors.asking import Page, Reader, joined
-from augury.detectors.paths import Path, found_at, parse_path, value_at
+from augury.algebra.json_paths import Path
+from augury.detectors.asking import Page, Reader, joined, shown
+from augury.detectors.paths import found_at, parse_path, value_at
 from augury.detectors.sensor import Item, Seen, SourceFailed
 from augury.history.json_lines import DECODER
 from augury.history.raw import Broken, json_literal
@@ -39,7 +40,7 @@ class JsonListing:
                     return Seen(tuple(items), None, whole=True)
                 url = joined(page.url, target)
                 if url in visited:
-                    raise SourceFailed(f"{page.url} leads back to {url}")
+                    raise SourceFailed(f"{page} leads back to {shown(url)}")
                 if number == self._pages:
                     break
                 visited.add(url)
@@ -56,9 +57,9 @@ class JsonListing:
         else:
             found = found_at(self._items, document)
         if found is None:
-            raise SourceFailed(f"{page.url} has nothing at `{self._items}`")
+            raise SourceFailed(f"{page} has nothing at `{self._items}`")
         if len(found) > limits.DETECTOR_ROWS_MAX:
-            raise SourceFailed(f"{page.url} has more than {limits.DETECTOR_ROWS_MAX:,} items")
+            raise SourceFailed(f"{page} has more than {limits.DETECTOR_ROWS_MAX:,} items")
         return [_item(one) for one in found]
 
     def _target(self, document: object) -> str | None:
@@ -76,4 +77,4 @@ def _document(page: Page) -> object:
     try:
         return DECODER.decode(page.body.decode(page.charset or "utf-8-sig"))
     except (ValueError, ArithmeticError, RecursionError, LookupError) as error:
-        raise SourceFailed(f"{page.url} is not JSON: {error}") from None
+        raise SourceFailed(f"{page} is not JSON: {error}") from None

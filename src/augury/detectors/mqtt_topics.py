@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ class Broker:
     client: str
     qos: int = 1
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
 
 
 class MqttTopics:
@@ -100,7 +100,8 @@ class MqttTopics:
 
         def connected(_client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
             if reason.is_failure:
-                put(SourceFailed(f"{where}: {reason}"))
+                who = "anybody" if broker.user is None else f"`{broker.user}`"
+                put(SourceFailed(f"{where} does not let {who} in: {reason}"))
             else:
                 client.subscribe(topic, qos=broker.qos)
 

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from augury import limits
 from augury.algebra.program import Program
 from augury.algebra.wiring import Detection, FromEnvironment, Length, SourceKind
-from augury.detectors.asking import Asked, Reader
+from augury.clock import parse_duration
+from augury.detectors.asking import Asked, Reader, shown
 from augury.detectors.buffer import Rule
 from augury.detectors.folder import Folder
 from augury.detectors.following import FileTail
@@ -146,7 +147,7 @@ def _mqtt(detection: Detection, topic: str, settings: Mapping[str, Plain]) -> Pu
 def _reader(url: str, settings: Mapping[str, Plain], environment: Environment) -> Reader:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadDetector(f"`{url}` is no address: it begins with http:// or https://")
+        raise BadDetector(f"`{shown(url)}` is no address: it begins with http:// or https://")
     prefix = "header_"
     headers = {
         name.removeprefix(prefix).replace("_", "-"): str(value)
@@ -211,8 +212,10 @@ def _seconds(settings: Mapping[str, Plain], name: str, otherwise: float) -> floa
             return otherwise
         case Length(microseconds):
             return microseconds / 1_000_000
+        case int() | float() as seconds:
+            return float(seconds)
         case value:
             try:
-                return float(str(value))
+                return parse_duration(value) / 1_000_000
             except ValueError:
                 raise BadDetector(f"{name} = {value}: say a duration such as 10s") from None

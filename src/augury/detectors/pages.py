@@ -14,10 +14,9 @@ from urllib.parse import urlencode, urlsplit
 from cssselect import HTMLTranslator, SelectorError
 from lxml import etree, html  # type: ignore[import-untyped]
 
-from augury.detectors.asking import Page, Reader, joined
+from augury.algebra.selectors import Css, XPath, selector_parts
+from augury.detectors.asking import Page, Reader, joined, shown
 from augury.detectors.sensor import BadDetector, Item, Seen, SourceFailed
-
-_XPATH = "xpath:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class HtmlListing:
                 if url is None:
                     return Seen(tuple(items), None, whole=bool(items) and bool(found))
                 if url in visited:
-                    raise SourceFailed(f"{page.url} leads back to {url}")
+                    raise SourceFailed(f"{page} leads back to {shown(url)}")
                 if number == self._pages:
                     break
                 visited.add(url)
@@ -97,22 +96,24 @@ class HtmlListing:
 
     async def _sent(self, page: Page, form: Any, values: Mapping[str, str]) -> Page:
         if form.tag != "form":
-            raise SourceFailed(f"{page.url}: what WITH (form = …) selects is a <{form.tag}>, and no form")
+            raise SourceFailed(f"{page}: what WITH (form = …) selects is a <{form.tag}>, and no form")
         for name, value in values.items():
             if name not in form.fields:
                 names = ", ".join(sorted(one for one in form.fields if one)) or "none"
-                raise SourceFailed(f"{page.url}: its form has no field `{name}`; it has {names}")
+                raise SourceFailed(f"{page}: its form has no field `{name}`; it has {names}")
             try:
                 form.fields[name] = value
-            except (ValueError, TypeError) as error:
-                raise SourceFailed(f"{page.url}: field `{name}` of its form cannot be `{value}`: {error}") from None
+            except (ValueError, TypeError):
+                # What it is to be may be a secret, and lxml repeats it.
+                reason = f"field `{name}` of its form does not take what `form_{name}` says"
+                raise SourceFailed(f"{page}: {reason}") from None
         pairs = [*form.form_values(), *_button(form)]
         url = joined(page.url, form.get("action") or page.url)
         if form.method == "GET":
             parts = urlsplit(url)
             return await self._reader.read(parts._replace(query=urlencode(pairs), fragment="").geturl())
         if "multipart" in form.get("enctype", "").lower():
-            raise SourceFailed(f"{page.url}: its form wants files (multipart), which a detector does not send")
+            raise SourceFailed(f"{page}: its form wants files (multipart), which a detector does not send")
         return await self._reader.read(url, "POST", urlencode(pairs).encode(), "application/x-www-form-urlencoded")
 
     def _next_url(self, page: Page, document: Any) -> str | None:
@@ -132,13 +133,11 @@ class HtmlListing:
 def selector(text: str, *, attribute: bool = True) -> Selector:
     """A selector as it is written: `td.name`, `a@href`, `xpath:./td[2]`; raises `BadDetector`."""
     try:
-        if text.startswith(_XPATH):
-            return Selector(etree.XPath(text.removeprefix(_XPATH)), None, text)
-        css, mark, name = text.rpartition("@") if attribute else ("", "", "")
-        if not mark or "]" in name:
-            css, name = text, ""
-        path = HTMLTranslator().css_to_xpath(css.strip() or ":scope")
-        return Selector(etree.XPath(path), name.strip() or None, text)
+        match selector_parts(text, attribute=attribute):
+            case XPath(path):
+                return Selector(etree.XPath(path), None, text)
+            case Css(css, name):
+                return Selector(etree.XPath(HTMLTranslator().css_to_xpath(css)), name, text)
     except SelectorError as error:
         raise BadDetector(f"`{text}` is no selector of CSS: {error}; XPath begins with `xpath:`") from None
     except etree.XPathSyntaxError as error:
@@ -194,5 +193,5 @@ def _document(page: Page) -> Any:
         parser = html.HTMLParser(encoding=page.charset if is_said else "utf-8")
         document = html.document_fromstring(page.body or b"<html></html>", parser=parser)
     except (etree.LxmlError, LookupError, ValueError) as error:
-        raise SourceFailed(f"{page.url} is no HTML: {error}") from None
+        raise SourceFailed(f"{page} is no HTML: {error}") from None
     return document

@@ -13,10 +13,11 @@ from decimal import Decimal
 from typing import Final
 
 from augury import types as t
+from augury.algebra.json_paths import Path
 from augury.algebra.program import Program
 from augury.algebra.wiring import Detection
 from augury.clock import show_time
-from augury.detectors.paths import ABSENT, Path, parse_field, value_at
+from augury.detectors.paths import ABSENT, parse_field, value_at
 from augury.detectors.sensor import BadDetector, Item
 from augury.event import TIME_ATTRIBUTES, EventClass, key_of
 

@@ -80,7 +80,11 @@ class Inserter:
             key = sa.Column(KEY, sa.String(64), primary_key=True)
             rest = (sa.Column(one, sa.Text) for one in self._names if one != KEY)
             table = sa.Table(name, tables, key, *rest)
-            table.create(connection)
+            try:
+                table.create(connection)
+            except (sa.exc.ProgrammingError, sa.exc.IntegrityError) as error:
+                # Another process may have made it at the same moment: the next try finds it.
+                raise InsertFailed(f"the table `{self._name}` could not be made: {_reason(error)}") from None
         self._table = table
         return table
 
