@@ -57,7 +57,8 @@ ALLOWED["explain"] = NOUNS | {"api", "language", "algebra", "automata", "graphs"
 ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
-VERBS = {"cli_actions", "cli_detectors", "cli_trying", "cli_test"}  # what the command line is made of, by theme
+# What the command line is made of, by theme.
+VERBS = {"cli_actions", "cli_detectors", "cli_trying", "cli_test", "cli_warm"}
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
@@ -72,7 +73,7 @@ HOMES: dict[str, set[str]] = {
     "sqlalchemy": {"local"},
     "psycopg": {"local"},
     "aiohttp": {"environment", "server"},
-    "lxml": {"detectors"},
+    "lxml": {"detectors", "analysis"},
     "yaml": {"trying"},
     "nats": {"actions", "detectors"},
     "paho": {"actions", "detectors"},
@@ -141,6 +142,7 @@ TIMES_COMPARED |= {
     "spark/watch.py: Watch._until": "how far the clock has gone, which never goes back",
     "spark/watch.py: Watch.advance": "whether anything is due, so that an idle tick starts no job",
     "spark/detect.py: _detect_stored": "what is detected at until or later is not read, as history.typed has it",
+    "spark/sure.py: surely": "what is detected at until or later is not read, as history.typed has it",
     "lake/shown.py: LakeHistory._is_retained": "SET HISTORY RETAIN, where the history is kept",
     "lake/writer.py: Writer._require_next": "commits are made in the order of ticks",
 }

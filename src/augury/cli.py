@@ -21,7 +21,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from augury import __version__, cli_actions, cli_detectors, cli_test, cli_trying, limits
+from augury import __version__, cli_actions, cli_detectors, cli_test, cli_trying, cli_warm, limits
 from augury.api import Checked, check, deep
 from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
@@ -405,6 +405,8 @@ def main() -> NoReturn:
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     _keep_parse_tables()
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what matters of SQL becomes a diagnostic
+    if set(sys.argv[1:2]) & cli_trying.IN_PROCESS:
+        cli_trying.load_arrow_alone()
     try:
         app()
     except OSError as error:  # our output cannot be written: the disk is full, or its reader has gone, as `| head` does
@@ -415,6 +417,9 @@ def main() -> NoReturn:
             typer.echo(f"augury: the output cannot be written: {error.strerror}", err=True)
         _drop_output()
         raise SystemExit(3) from None
+    finally:
+        if "_duckdb" not in sys.modules:  # DuckDB reports what is not collected as leaked
+            gc.freeze()  # Python is about to look through all there is for garbage: a sixth of a second
     raise SystemExit(0)
 
 
@@ -486,7 +491,7 @@ def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
         typer.echo(_count(errors, "error", "errors"), err=True)
 
 
-for verbs in (cli_actions, cli_detectors, cli_trying, cli_test):
+for verbs in (cli_actions, cli_detectors, cli_trying, cli_test, cli_warm):
     verbs.register(app)
 
 if __name__ == "__main__":

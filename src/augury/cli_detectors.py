@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -49,6 +48,8 @@ def engine_command(
 ) -> None:
     """Run a program live: it follows the wall clock, and takes events by POST to /events."""
     compiled = _compiled(program)
+    import asyncio
+
     from augury.actions.binding import Surroundings
     from augury.actions.run import CannotCarryOut
     from augury.detectors.sensor import BadDetector
@@ -88,6 +89,8 @@ def sense_command(
         if not url.startswith(("http://", "https://")):
             raise typer.BadParameter(f"`{url}` is no address: it begins with http://", param_hint="--to")
     compiled = _compiled(program)
+    import asyncio
+
     from augury.detectors.sensor import BadDetector
     from augury.server.living import CannotServe, live_detectors
 

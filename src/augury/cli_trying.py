@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -40,6 +41,9 @@ class Output(StrEnum):
     JSON = "json"
 
 
+IN_PROCESS = {"simulate", "test", "why", "why-not"}
+"""The verbs that run a program here and now, on events from files."""
+
 ProgramFile = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")]
 Events = Annotated[
     str, typer.Option("--events", help="A JSON Lines, CSV or Parquet file, a folder of them, or - for JSON Lines.")
@@ -58,6 +62,30 @@ def register(app: typer.Typer) -> None:
     app.command("simulate")(simulate_command)
     app.command("why")(why_command)
     app.command("why-not")(why_not_command)
+
+
+class _NoPandas(MetaPathFinder):
+    """Whoever imports pandas is told that there is none."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        """Refuse it, and say nothing of others."""
+        if name == "pandas":
+            raise ModuleNotFoundError("not needed here", name=name)
+
+
+def load_arrow_alone() -> None:
+    """Load pyarrow without pandas, which it looks for once, when it first converts anything: a third of a second.
+
+    For a process of our own only, into which no frame can come: pyarrow will not know one.
+    """
+    import pyarrow as pa
+
+    refusing = _NoPandas()
+    sys.meta_path.insert(0, refusing)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(refusing)
 
 
 def simulate_command(

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-from augury.spark.session import require_java, session
-from augury.spark.warm import make_archive
+from augury.cli_warm import keep_classes
+from augury.spark.session import session
 from tests.spark import driver
 
 TOGETHER = (
@@ -71,7 +71,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongFir
 
 def pytest_xdist_setupnodes() -> None:
     # Before the processes start that run the tests: these start many JVMs, and from here on in half the time.
-    make_archive(require_java())
+    keep_classes()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

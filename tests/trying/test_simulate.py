@@ -182,6 +182,55 @@ def test_partial_matches_are_those_that_can_still_be_completed(cards: tuple[Prog
     assert partial("2026-01-01T09:22:00Z", "After") == [["Quick(1)"], ["Quick(2)"]]
 
 
+PARTS = """
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Ask (i INT, q INT) ID () LIFESPAN (1d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Pay (i INT, a INT) ID () LIFESPAN (1d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Done (i INT) ID () LIFESPAN (1d);
+CREATE COMPLEX EVENT CLASS Paid (i INT) ID () AS MATCH prior(Ask(i, x), Pay(i, y), Done(i)) WHERE y >= x;
+CREATE COMPLEX EVENT CLASS Twice (i INT) ID () AS MATCH prior(Ask(i, _), Ask[q < 2], Done(i));
+CREATE COMPLEX EVENT CLASS Masked (i INT) ID () AS MATCH prior(Ask[q > 1], Ask[q < 2], Done(i));
+CREATE COMPLEX EVENT CLASS Ended (i INT) ID () AS MATCH relative(Ask(i, _) | Ask(i, 1), Done(i)) COLLECT EARLIEST;
+"""
+
+
+def test_the_part_of_an_event_that_waits_is_the_one_it_is_found_to_satisfy(tmp_path: Path) -> None:
+    """What is told of a tuple while it is open is what `why` tells of it when it is complete."""
+    agreed = dict.fromkeys(("Paid", "Twice", "Masked", "Ended"), 0)
+    for seed in range(4):
+        told: dict[tuple[str, tuple[int | None, ...]], tuple[str, ...]] = {}
+        path = _asked_and_paid(tmp_path / f"{seed}.jsonl", random.Random(seed))
+        for shown in simulation(augury.compile(PARTS), str(path)).ticks():
+            for one in shown.derived:
+                assert one.why is not None
+                *before, _ = one.why.events
+                name = one.version.event_class.name
+                parts = told.get((name, tuple(event.seq for event in before)))
+                if parts is not None and any(parts):
+                    agreed[name] += 1
+                    assert parts == tuple(event.parts[0] for event in before), name
+            for waiting in shown.pending.partial:
+                key = waiting.event_class, tuple(seq for seq, _, _ in waiting.has)
+                told[key] = tuple(part for _, _, part in waiting.has)
+    assert agreed["Paid"] > 0
+    assert agreed["Twice"] > 0
+    assert agreed["Masked"] == 0, "marks do not tell such parts apart, and nothing is said"
+
+
+def _asked_and_paid(path: Path, chance: random.Random) -> Path:
+    rows = []
+    for second in range(40):
+        row = {"i": chance.randrange(2), "occ_time": second}
+        match chance.randrange(4):
+            case 0:
+                rows.append({"event": "Done", **row})
+            case 1:
+                rows.append({"event": "Pay", "a": chance.randrange(4), **row})
+            case _:
+                rows.append({"event": "Ask", "q": chance.randrange(4), **row})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
 def test_timers_clocks_and_expiries_say_when(cards: tuple[Program, str]) -> None:
     ticks = shown_at(*cards, "2026-01-01T10:00:00Z")
 

@@ -85,3 +85,32 @@ def test_without_spark_it_says_what_is_missing(tmp_path: Path) -> None:
     assert "ok  " in done.stdout
     assert "the engine `spark` cannot be loaded" in done.stdout
     assert "install" in done.stdout
+
+
+STREAMED = f"""
+program: {ROOT}/examples/card/card.bicepl
+start: 2026-03-02T09:00:00Z
+engines: [local, spark-stream]
+tests:
+  - name: a stream prints the same lines
+    steps:
+      - events:
+          - Login(card='C-1', known=FALSE) at 0s
+          - Confirmation(card=NULL) at 0s rejected
+          - Withdrawal(card='C-1', amount=600) at 5m
+        expect: [Suspicious(card='C-1', amount=600) at 5m]
+        expect_actions: [askOwner('C-1', 'Was it you? %s', 600) for Suspicious at 6m]
+      - advance_to: 16m
+        expect: [Unconfirmed(card='C-1') at 15m seen 15m]
+"""
+
+
+def test_a_stream_of_spark_is_an_engine_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "tests.yaml"
+    path.write_text(STREAMED)
+    found = suite_verb.tested([str(path)], 1, update=False, stopwatch=lambda: 0.0)
+    local, stream = found.results
+    assert [(one.engine, one.passed) for one in found.results] == [("local", True), ("spark-stream", True)]
+    assert [(got.line, got.tick_us) for got in stream.ran.got] == [(got.line, got.tick_us) for got in local.ran.got]
+    assert stream.ran.rejected == local.ran.rejected
+    assert len(stream.ran.got) == 3

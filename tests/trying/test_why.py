@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +282,38 @@ def test_events_of_selects_and_of_the_clock_are_named_in_sentences(tmp_path: Pat
 
     assert sentence("M") == "no B(k) took place before S(1) (k = 1)"
     assert sentence("C") == "no B(k) took place before S(1) (k = 1)"
-    assert sentence("U") == "it does not take place at T(1), which the clock completed; why cannot be told"
+    assert sentence("U") == "no B(k) took place before T(1) (k = 1)"
+
+
+@pytest.mark.parametrize(
+    ("expression", "key", "sentence"),
+    [
+        ("prior(B(k), T(k))", 1, "no B(k) took place before T(1) (k = 1)"),
+        ("prior(B(k), T(k))", 3, "no B(k) took place before T(3) (k = 3)"),
+        ("sequence(B(k), T(k))", 2, "right before T(2), the event at T(1) is a T, not a B"),
+        ("prior(B(k), T(k)) WITHIN 5m", 2, "WITHIN 5m filtered its only tuple"),
+        ("prior(T(k), B(k))", 2, "no T(k) took place before 4 (k = 2)"),
+        ("prior(B(k), T[k > 5])", 2, "k > 5"),
+    ],
+)
+def test_what_is_lacking_at_an_event_that_the_clock_completed(
+    tmp_path: Path, expression: str, key: int, sentence: str
+) -> None:
+    (tmp_path / "p.bicepl").write_text(
+        "SET CHRONON 1m; CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (1d);"
+        "CREATE MUTABLE SUBSCRIBED EVENT CLASS B (k INT) ID (k) LIFESPAN (1d);"
+        "CREATE COMPLEX EVENT CLASS T (k INT) ID (k) AS COMPOSITE A(k) + 10m CONTEXT CHRONICLE;"
+        f"CREATE COMPLEX EVENT CLASS U (k INT) ID (k) AS MATCH {expression};"
+    )
+    came = [("A", 1, 0), ("A", 2, 1), ("A", 3, 2), ("B", 2, 3)]
+    rows = [{"event": name, "k": k, "occ_time": SECOND + second} for name, k, second in came]
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    at = str(SECOND + 1200)
+    words = (str(tmp_path / "p.bicepl"), "--events", str(tmp_path / "e.jsonl"), "--at", at, "--event", "U")
+    found = json.loads(run("why-not", *words, "--key", str(key), "--output", "json")[1])
+    assert found["took_place"] is False
+    assert sentence in found["sentence"]
+    assert re.search(r"\d{19}", found["sentence"]) is None
 
 
 def test_a_version_may_be_asked_about(cards: list[str]) -> None:

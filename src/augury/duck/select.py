@@ -162,8 +162,9 @@ class Duck:
     def _know(self, function: Function) -> None:
         if function.name in self.known:
             return
-        kinds = [duckdb.sqltype(duck_type(kind)) for kind in function.operands]
-        result = duckdb.sqltype(duck_type(function.result))
+        # Asked of the module, types would come from a second DuckDB, started for them.
+        kinds = [self.connection.sqltype(duck_type(kind)) for kind in function.operands]
+        result = self.connection.sqltype(duck_type(function.result))
         self.connection.create_function(
             function.name, _of_arity(function), kinds, result, type="arrow", null_handling="special"
         )

@@ -1,12 +1,13 @@
 """SELECTs of a program on DuckDB: the port that runs them, for every engine that ticks in process or in a task.
 
-In: a program. Out: what runs its SELECTs, or why it cannot be run.
+In: a program. Out: what runs its SELECTs, or why it cannot be run. DuckDB is loaded for programs that have some.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,11 +16,12 @@ from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.select import SelectPlan
 from augury.diagnostics import Findings
-from augury.duck.select import Duck, Translated, evaluated, translated
-from augury.duck.sql.kinds import Untranslatable
 from augury.engine.plan import CannotRun
 from augury.engine.rows import Rows
-from augury.event import key_of
+from augury.event import EventClass, key_of
+
+if TYPE_CHECKING:
+    from augury.duck.select import Duck, Translated
 
 
 @dataclass(slots=True)
@@ -31,6 +33,8 @@ class DuckSelects:
 
     def rows(self, plan: ClassPlan, views: Mapping[str, pa.Table], now_us: int) -> Rows:
         """The rows of a SELECT class over views, by class name; raises `SelectFailed`."""
+        from augury.duck.select import Duck, evaluated
+
         self._duck = self._duck or Duck()  # only now: it takes as long to start as many a replay
         return evaluated(self.plans[key_of(plan.event_class.name)], views, now_us, self._duck)
 
@@ -47,12 +51,13 @@ def runnable(program: Program) -> DuckSelects:
             helps = ["leave the class out, and what is built on it"]
             findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
         if isinstance(plan.derivation, SelectPlan):
-            try:
-                found[key_of(name)] = translated(plan.derivation, classes)
-            except Untranslatable as error:
-                message = f"this engine does not run the SELECT of `{name}`: {error}"
+            made = _translated(plan.derivation, classes)
+            if isinstance(made, str):
+                message = f"this engine does not run the SELECT of `{name}`: {made}"
                 helps = ["docs/select.md says what it runs"]
                 findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
+            else:
+                found[key_of(name)] = made
     if refused := findings.sorted():
         raise CannotRun(refused)
     return DuckSelects(found)
@@ -64,3 +69,14 @@ def _not_run(plan: ClassPlan) -> str:
             return "ORDER BY OCCURRENCE"
         case _:
             return ""
+
+
+def _translated(plan: SelectPlan, classes: list[EventClass]) -> Translated | str:
+    """The SQL of a SELECT, or why there is none."""
+    from augury.duck.select import translated
+    from augury.duck.sql.kinds import Untranslatable
+
+    try:
+        return translated(plan, classes)
+    except Untranslatable as error:
+        return str(error)

@@ -14,8 +14,6 @@ from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import ByKey, SelectPlan, Turns
 from augury.diagnostics import Diagnostic, Mark
-from augury.engine.select_parts import parts_of
-from augury.engine.select_turns import turns_of
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.schedule import TooManyDue
 from augury.kernels import composite, match
@@ -186,6 +184,10 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
 
 
 def _select_unit(program: Program, place: int, select: SelectPlan, places: dict[str, int]) -> SelectUnit:
+    # sqlglot takes long to import, and most programs do without.
+    from augury.engine.select_parts import parts_of
+    from augury.engine.select_turns import turns_of
+
     classes = [plan.event_class for plan in program.classes]
     parts, turns = parts_of(select, classes), turns_of(select, classes)
     of_class = dict(parts.columns) if isinstance(parts, ByKey) else {}

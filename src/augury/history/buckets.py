@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from augury.kernels.batch import Integers
+from augury.kernels.compiled import loop
 
 _Hashes = npt.NDArray[np.uint64]
 _NULL: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -71,7 +71,7 @@ def _of_texts(texts: pa.LargeStringArray) -> _Hashes:
     return _mixed(_of_letters(starts, letters))
 
 
-@numba.njit("uint64[::1](int64[::1], uint8[::1])", cache=True)
+@loop("uint64[::1](int64[::1], uint8[::1])", work=lambda starts, letters: len(starts) + len(letters))
 def _of_letters(starts: Integers, letters: npt.NDArray[np.uint8]) -> _Hashes:  # pragma: no cover
     found = np.empty(len(starts) - 1, np.uint64)
     for row in range(len(found)):

@@ -11,9 +11,8 @@ expired before that tick. That a complex event may keep its constituents longer 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 from augury.event import EventClass, key_of
 from augury.kernels.batch import Integers
 from augury.kernels.columns.column import Mask
+from augury.kernels.compiled import loop
 
 ANNOUNCE: Final = 0
 CHANGE: Final = 1
@@ -72,10 +72,9 @@ def judge(event_class: EventClass, rows: Rows, chronon_us: int) -> Judged:
     if keys == count and duplicate is None:
         # Each key comes once: nothing is there yet that could be changed, refused or withdrawn.
         return Judged(np.where(rows.withdrawal, np.uint8(NOT_THERE), np.uint8(ANNOUNCE)), _NONE)
-    loop = _compiled() if count >= _COMPILED_ROWS_MIN else _loop
     # Only an immutable class refuses for the sake of another version.
     verdicts, there = np.zeros(count, np.uint8), _NONE if event_class.mutable else np.full(count, -1)
-    loop(
+    _judge_each(
         np.arange(count) if key is None else key,
         _NONE if duplicate is None else duplicate,
         rows.withdrawal,
@@ -115,10 +114,9 @@ def judge_beside(event_class: EventClass, rows: Rows, present: Integers, known: 
         duplicate = np.where(known, count, np.full(count, -1) if duplicate is None else duplicate)
         seen[count] = True
     verdicts, there = np.zeros(count, np.uint8), np.full(count, -1)
-    loop = _compiled() if count >= _COMPILED_ROWS_MIN else _loop
     times = (rows.withdrawal, rows.occ_time, rows.det_time)
     of_class = (_FOR_EVER, 1, event_class.mutable)
-    loop(key, _NONE if duplicate is None else duplicate, *times, *of_class, current, seen, verdicts, there)
+    _judge_each(key, _NONE if duplicate is None else duplicate, *times, *of_class, current, seen, verdicts, there)
     return Judged(verdicts, there)
 
 
@@ -129,7 +127,8 @@ def key_codes(event_class: EventClass, values: Sequence[pa.Array | pa.ChunkedArr
     return _combined([_codes(column) for attribute, column in pairs if key_of(attribute.name) in names])
 
 
-def _loop(
+@loop(None, work=lambda key, *_: len(key), plain_work_max=_COMPILED_ROWS_MIN - 1)
+def _judge_each(
     key: Any,
     duplicate: Any,
     withdrawal: Any,
@@ -165,14 +164,6 @@ def _loop(
         current[key[i]] = -1 if withdrawal[i] else i
         if like >= 0:
             seen[like] = True
-
-
-@cache
-def _compiled() -> Callable[..., None]:
-    from numba import njit
-
-    loop: Callable[..., None] = njit(_loop, cache=True)
-    return loop
 
 
 def _duplicate_codes(rows: Rows, key: Codes | None, keys: int) -> Integers | None:

@@ -9,19 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import pyspark
+from pyspark.sql import SparkSession
 
 _SECONDS_MAX: Final = 300
-
-_TRAINING: Final = """
-CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT, v VARCHAR(9)) ID (k) LIFESPAN (1m) ON ANNOUNCEMENT DO told(new.k);
-CREATE COMPLEX EVENT CLASS Twice (k INT) ID (k) AS MATCH prior(A(k, _), A(k, _)) OVER (A);
-"""
 
 
 def archive_path(java_told: str) -> Path:
@@ -37,47 +33,32 @@ def options(archive: Path) -> str:
     return f'"-XX:SharedArchiveFile={archive}" -Xshare:auto -Xlog:disable' if archive.is_file() else ""
 
 
-def make_archive(java_told: str) -> Path:
-    """Make the file if it is not there, which takes half a minute; raises `subprocess.SubprocessError`, `OSError`."""
+def archiving(made: Path) -> str:
+    """What to tell a JVM, so that it writes the classes it has loaded when it ends."""
+    return f'"-XX:ArchiveClassesAtExit={made}" -Xlog:disable'
+
+
+def make_archive(java_told: str, training: Sequence[str]) -> Path:
+    """Make the file if it is not there, by a command that is given its path and runs a JVM with `archiving`.
+
+    It takes half a minute; raises `subprocess.SubprocessError` and `OSError`.
+    """
     archive = archive_path(java_told)
     if archive.is_file():
         return archive
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / "classes.jsa"
-        subprocess.run(
-            [sys.executable, "-m", "augury.spark.warm", str(made)],
-            check=True, capture_output=True, timeout=_SECONDS_MAX,
-        )  # fmt: skip
+        subprocess.run([*training, str(made)], check=True, capture_output=True, timeout=_SECONDS_MAX)
         made.rename(archive)
     return archive
 
 
-def _train(made: Path) -> None:
-    """Run a small program as a batch and as a stream, in a JVM that writes what it has loaded when it ends."""
-    from augury.api import compile, detect
-    from augury.spark.session import session
-    from augury.spark.sources import json_lines
-    from augury.spark.watch import watch
-
-    spark = session("local[2]", java_options=f'"-XX:ArchiveClassesAtExit={made}" -Xlog:disable')
-    program = compile(_TRAINING, "training")
-    with tempfile.TemporaryDirectory() as folder:
-        rows = spark.sql("SELECT 'A' AS event, id AS det_time, id % 3 AS k, 'x' AS v FROM range(12)")
-        rows.write.parquet(f"{folder}/table")
-        rows.write.json(f"{folder}/lines")
-        with detect(program, spark.read.parquet(f"{folder}/table")) as found:
-            found.of("Twice").write.parquet(f"{folder}/found")
-        lines = json_lines(spark, f"{folder}/lines")
-        with watch(program, lines, store=f"{folder}/lake", clock="data", buckets=2) as query:
-            query.finish()
+def end(spark: SparkSession) -> None:
+    """Stop a session and wait until its JVM has ended, and has written what it was to write."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(_SECONDS_MAX)
-
-
-if __name__ == "__main__":
-    _train(Path(sys.argv[1]))

@@ -18,7 +18,6 @@ from augury.trying.simulate_record import SELECTED, Version, shown_value
 if TYPE_CHECKING:
     from rich.console import Console
 
-_UNLIMITED: Final = 100_000
 _ALARMS_SHOWN_MAX: Final = 4
 """Of each kind in a table, which has them at every tick; NDJSON and the page have more."""
 
@@ -44,19 +43,40 @@ Row = tuple[str, str, str]
 
 
 def tables(shown: Iterable[Shown], *, is_terminal: bool = False, width: int | None = None) -> Iterator[str]:
-    """A table a tick; on a terminal in colour and as wide as that."""
+    """A table a tick; on a terminal in colour and as wide as that, elsewhere as wide as it takes unless told."""
+    if not is_terminal and width is None:
+        yield from map(_plain, shown)
+        return
     from rich.console import Console
 
     text = io.StringIO()
     if is_terminal:
         console = Console(file=text, force_terminal=True, width=width)
     else:
-        console = Console(file=text, width=width or _UNLIMITED, color_system=None, legacy_windows=False)
+        console = Console(file=text, width=width, color_system=None, legacy_windows=False)
     for one in shown:
         text.seek(0)
         text.truncate()
         _draw(console, one)
         yield "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def _plain(shown: Shown) -> str:
+    """The same columns as `_draw` has, where nothing is folded: to load and ask rich takes longer than most ticks."""
+    from rich.cells import cell_len
+
+    found = [(f"  {kind}", printable(what), printable(when)) for kind, what, when in rows(shown)]
+    kinds = max((cell_len(kind) for kind, _, _ in found), default=0)
+    whats = max((cell_len(what) for _, what, _ in found), default=0)
+    lines = [_title(shown)]
+    for kind, what, when in found:
+        line = f"{kind}{' ' * (kinds - cell_len(kind) + 2)}{what}{' ' * (whats - cell_len(what) + 2)}{when}"
+        lines.append(line.rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _title(shown: Shown) -> str:
+    return f"tick {shown.number}  {show_time(shown.tick)}"
 
 
 def _draw(console: Console, shown: Shown) -> None:
@@ -72,7 +92,7 @@ def _draw(console: Console, shown: Shown) -> None:
         style = _STYLES.get(kind or before, "")
         drawing.add_row(Text(f"  {kind}", style), Text(printable(what)), Text(printable(when), "dim"))
         before = kind or before
-    console.print(Text(f"tick {shown.number}  {show_time(shown.tick)}", "bold"))
+    console.print(Text(_title(shown), "bold"))
     console.print(drawing)
 
 

@@ -28,9 +28,11 @@ from augury.kernels.composite.occurrence import KeyState, NodeState, Occ, Versio
 from augury.kernels.composite.state import GraphState
 from augury.kernels.match import MatchState
 from augury.kernels.match.detector import Detector, Tables
+from augury.kernels.match.inline import inline as inline_match
 from augury.kernels.match.past import plain
 from augury.kernels.match.walk import FINAL
 from augury.trying.shown import Alarm, Partial, Pending
+from augury.trying.simulate_parts import parts_of
 from augury.trying.simulate_record import SELECTED, Record, event_text, shown_value
 
 SHOWN_MAX: Final = 12
@@ -85,11 +87,12 @@ def _matches(plan: EnginePlan, unit: MatchUnit, state: MatchState) -> tuple[list
     heads = {run.head for runs in state.unbuilt for run in runs}
     if unit.detector.tables is not None:
         heads |= _open_heads(unit.detector, unit.detector.tables, state)
-    chains = {_chain(state, head) for head in heads if head > 0}
+    chains = {tuple(ref for ref, _ in chain): chain for head in sorted(heads) if (chain := _chain(state, head))}
     name = plan.classes[unit.place].event_class.name
     classes = history_classes(plan, unit)
+    part_at, whole = parts_of(unit.detector), inline_match(unit.detector.plan.expression)
 
-    def event(ref: int) -> tuple[int | None, str, str]:
+    def event(ref: int, mark: int) -> tuple[int | None, str, str]:
         events = state.events
         code, row, seq = int(events.code[ref]), int(events.row[ref]), int(events.seq[ref])
         columns = events.tables[code].columns
@@ -97,9 +100,10 @@ def _matches(plan: EnginePlan, unit: MatchUnit, state: MatchState) -> tuple[list
             a.name: Constant(plain(column[row]), a.type)
             for a, column in zip(classes[code].attributes, columns, strict=True)
         }
-        return seq if 0 < seq < SELECTED else None, event_text(classes[code].name, values.values()), ""
+        text = event_text(classes[code].name, values.values())
+        return seq if 0 < seq < SELECTED else None, text, part_at(classes[code].name, mark)
 
-    first = [Partial(name, tuple(map(event, chain))) for chain in sorted(chains)[:SHOWN_MAX]]
+    first = [Partial(name, tuple(event(*one) for one in chain), whole) for chain in sorted(chains.values())[:SHOWN_MAX]]
     return first, len(chains)
 
 
@@ -162,11 +166,11 @@ def _linked(state: MatchState, stream: int) -> Iterator[int]:
         run = int(state.runs.follows[run])
 
 
-def _chain(state: MatchState, head: int) -> tuple[int, ...]:
-    """The events of a tuple, earliest first."""
+def _chain(state: MatchState, head: int) -> tuple[tuple[int, int], ...]:
+    """The events of a tuple, earliest first, each with its mark."""
     found = []
     while head > 0:
-        found.append(int(state.nodes.ref[head]))
+        found.append((int(state.nodes.ref[head]), int(state.nodes.marks[head])))
         head = int(state.nodes.prev[head])
     return tuple(reversed(found))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -208,6 +208,23 @@ class Record:
     def _is_selected(self, place: int) -> bool:
         return isinstance(self.plan.classes[place].derivation, SelectPlan)
 
+    def numbered_history(self, reads: tuple[int, ...]) -> Batch:
+        """The same, with numbers for what the clock completed, as events of SELECT classes have them anyway.
+
+        So that somebody can ask about such an event, which is not one that others know it by.
+        """
+        batch = self.history(reads)
+        seq = batch.seq.copy()
+        places = [self._places[key_of(event_class.name)] for event_class in batch.classes]
+        for at in np.flatnonzero(seq <= 0).tolist():
+            place = places[int(batch.code[at])]
+            seq[at] = _selected_seq(place, self.versions[place][int(batch.row[at])].number)
+        return replace(batch, seq=seq)
+
+    def number_of(self, version: Version) -> int:
+        """The number that a version has in such a history."""
+        return version.seq if version.seq is not None else int(_selected_seq(version.place, version.number))
+
     def history_seq(self, version: Version) -> int | None:
         """The number that a version has in histories; None for what the clock completed."""
         if version.seq is None and self._is_selected(version.place):
@@ -215,7 +232,7 @@ class Record:
         return version.seq
 
     def readable(self, sentence: str) -> str:
-        """A sentence in which events of SELECT classes are named by themselves, not by their number in histories."""
+        """A sentence in which events without a `seq` are named by themselves, not by their number in histories."""
         return re.sub(r"\d{19}", lambda found: self._named(int(found[0])), sentence)
 
     def _named(self, seq: int) -> str:

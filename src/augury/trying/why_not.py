@@ -136,16 +136,13 @@ def _not_detected(record: Record, asked: Asked, seq: int | None, versions: tuple
     elif seq is None and not completing:
         return _never_came(asked, tick, wanted, found)
     elif seq is None:
-        at, looked_at = record.history_seq(completing[-1]), completing[-1]
+        looked_at = completing[-1]
+        at = record.number_of(looked_at) if isinstance(plan, MatchPlan) else record.history_seq(looked_at)
         at_us = looked_at.det_time if at is None else None
-        if at is None and isinstance(plan, MatchPlan):
-            sentence = f"it does not take place at {looked_at.text}, which the clock completed; why cannot be told"
-            return NotThere(asked.text, tick, False, looked_at.event_class.name, sentence, looked_at, versions)
     answer = _asked(record, asked, wanted, at, at_us)
+    sentence = record.readable(answer.sentence)
     if answer.took_place and seq is None:
-        sentence = f"{answer.sentence}, but with other values than {asked.text}"
-    else:
-        sentence = record.readable(answer.sentence)
+        sentence = f"{sentence}, but with other values than {asked.text}"
     took_place = answer.took_place and seq is not None
     return NotThere(asked.text, tick, took_place, answer.part, sentence, looked_at, versions)
 
@@ -163,14 +160,14 @@ def _never_came(asked: Asked, tick: int, wanted: list[Wanted], found: list[tuple
 
 def _asked(record: Record, asked: Asked, wanted: list[Wanted], seq: int | None, at_us: int | None) -> WhyNot:
     plan, chronon_us = asked.plan.derivation, record.plan.chronon_us
-    history = record.history(reads_of(record.plan, asked.place))
+    reads = reads_of(record.plan, asked.place)
     try:
         if isinstance(plan, CompositePlan):
-            history = of_key(history, wanted)
+            history = of_key(record.history(reads), wanted)
             return why_not_composite(plan, history, seq, at_us=at_us, chronon_us=chronon_us)
         assert isinstance(plan, MatchPlan), "SELECTs are asked elsewhere"
         assert seq is not None, "a MATCH takes place at versions"
-        return why_not_match(plan, history, seq, chronon_us=chronon_us)
+        return why_not_match(plan, record.numbered_history(reads), seq, chronon_us=chronon_us)
     except UNTOLD as error:
         raise Unanswerable(f"what {asked.text} lacks cannot be told: {error}") from None
 

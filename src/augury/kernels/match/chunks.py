@@ -29,7 +29,7 @@ from augury.kernels.match.shared import Shared
 from augury.kernels.match.state import Events, MatchState, Nodes, compacted, initial_state, with_streams
 from augury.kernels.match.step import _gaps, _symbols, _with_events
 from augury.kernels.match.streams import groups_of, partitioned_rows, touched
-from augury.kernels.match.walk import FINAL, NONE, is_better
+from augury.kernels.match.walk import FINAL, NONE, is_better_tuple
 
 Shorts = npt.NDArray[np.int32]
 
@@ -216,9 +216,9 @@ def _is_preferred(
     later = (passage.nodes, int(passage.heads[one, after]), int(passage.heads[other, after]))
     for chains, a, b in (later, earlier) if recent else (earlier, later):
         columns = (chains.ref, chains.prev, chains.length)
-        if is_better(a, False, b, False, recent, *columns):
+        if is_better_tuple(a, False, b, False, recent, *columns):
             return True
-        if is_better(b, False, a, False, recent, *columns):
+        if is_better_tuple(b, False, a, False, recent, *columns):
             return False
     return False
 

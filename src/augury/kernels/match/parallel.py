@@ -18,22 +18,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
 from augury.automata.automaton import Automaton
 from augury.kernels.batch import Integers
+from augury.kernels.compiled import B2, I4, I4_2, I8, loop, several, takes
 from augury.kernels.match.detector import Tables
-from augury.kernels.match.walk import FINAL, compiled
+from augury.kernels.match.walk import FINAL
 
 Shorts = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """`map`, or another that gives the same results in the same order: that of a pool of threads, or of a cluster."""
-
-# numba has no types of its own for mypy: functions are compiled by a call, and given their types there.
-_nb: Any = types
-_I4, _I8 = _nb.int32[::1], _nb.int64[::1]
-_I4_2, _B2 = _nb.int32[:, ::1], _nb.boolean[:, ::1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +90,9 @@ def per_move(delta: Shorts, accepting: Flags) -> Flags:
 # ---- first pass ----------------------------------------------------------------------------------
 
 
-def _chunk_map(delta: Shorts, symbols: Shorts) -> Shorts:
+@loop(takes(I4, I4_2, I4), work=lambda delta, symbols: len(delta) + len(symbols))
+def chunk_map(delta: Shorts, symbols: Shorts) -> Shorts:
+    """For each state before some symbols the one after them; states that have met go on as one."""
     states = delta.shape[0]
     carried = np.arange(states).astype(np.int32)
     which = np.arange(states).astype(np.int32)
@@ -129,10 +126,6 @@ def _chunk_map(delta: Shorts, symbols: Shorts) -> Shorts:
     return found
 
 
-chunk_map: Callable[[Shorts, Shorts], Shorts] = compiled(_I4(_I4_2, _I4))(_chunk_map)
-"""For each state before some symbols the one after them; states that have met go on as one."""
-
-
 def composed(f: Shorts, g: Shorts) -> Shorts:
     """The map of one chunk and then another; associative, and `np.arange(states)` changes nothing."""
     return g[f]
@@ -149,7 +142,8 @@ def compose(maps: Iterable[Shorts], start: int = 0) -> list[int]:
 # ---- second pass ---------------------------------------------------------------------------------
 
 
-def _emitted(delta: Shorts, accepting: Flags, symbols: Shorts, start: int) -> tuple[Integers, int]:
+@loop(takes(several(I8, "int64"), I4_2, B2, I4, "int64"), work=lambda delta, accepting, symbols, start: len(symbols))
+def _emit(delta: Shorts, accepting: Flags, symbols: Shorts, start: int) -> tuple[Integers, int]:
     positions = np.empty(symbols.size, np.int64)
     found = 0
     q = start
@@ -160,11 +154,6 @@ def _emitted(delta: Shorts, accepting: Flags, symbols: Shorts, start: int) -> tu
             found += 1
         q = delta[q, a]
     return positions[:found].copy(), q
-
-
-_emit: Callable[[Shorts, Flags, Shorts, int], tuple[Integers, int]] = compiled(
-    _nb.Tuple((_I8, _nb.int64))(_I4_2, _B2, _I4, _nb.int64)
-)(_emitted)
 
 
 def emit(delta: Shorts, accepting: Flags, symbols: Shorts, start: int) -> Walked:

@@ -1,4 +1,4 @@
-"""Spans: stretches of a history that all streams read alike, each as one function of a stream's state; numba.
+"""Spans: stretches of a history that all streams read alike, each as one function of a stream's state; compiled.
 
 An event that names a value is an event like any other to the streams of all other values. So of what a stream does
 between two events that name it nothing depends on the stream but the state it is in: a span of 2^level events, for one
@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from augury.kernels.compiled import part
 from augury.kernels.match.walk import FINAL, NONE, is_better
 
 # The columns of a span: where it begins, how long it is and the set of states before and after; its instructions;
@@ -35,15 +35,13 @@ _BITS = 30
 _DONE = -2
 """What the place of an instruction is taken from once its target has been seen to."""
 
-# Compiled into `walk_spans`, whose cached machine code numba keeps when this file changes: touch that one, too.
-spanning: Any = njit(cache=True, nogil=True)
 
-
-@spanning
+# All of it is compiled into `walk_spans`, whose machine code is kept when this file changes: touch that one, too.
+@part()
 def slot_of(place: int, level: int, q: int, span: Any, slots: Any) -> Any:
     """Where a span stands, or would stand, among those that are known."""
     mask = slots.size - 1
-    mixed = place * 0x9E3779B1 + level * 0x85EBCA77 + q * 0xC2B2AE3D
+    mixed = int(place) * 0x9E3779B1 + int(level) * 0x85EBCA77 + int(q) * 0xC2B2AE3D
     slot = (mixed ^ (mixed >> 17)) & mask
     while slots[slot] != NONE:
         f = slots[slot]
@@ -53,7 +51,7 @@ def slot_of(place: int, level: int, q: int, span: Any, slots: Any) -> Any:
     return slot
 
 
-@spanning
+@part()
 def slotted(span: Any, count: int, size: int) -> Any:
     """The spans that are known, with room for more."""
     slots = np.full(size, NONE, np.int32)
@@ -62,13 +60,13 @@ def slotted(span: Any, count: int, size: int) -> Any:
     return slots
 
 
-@spanning
+@part()
 def bit_of(state: int) -> Any:
     """The bit of a state among those whose tuples end."""
     return 1 << min(state, _BITS)
 
 
-@spanning
+@part()
 def appended(onto: int, added: int, ref: Any, marks: Any, prev: Any, length: Any, used: Any) -> Any:
     """A tuple with the events of another put at its end; whoever calls has seen that there is room for them."""
     if added == 0:
@@ -88,7 +86,7 @@ def appended(onto: int, added: int, ref: Any, marks: Any, prev: Any, length: Any
     return found
 
 
-@spanning
+@part()
 def span_of(
     place: int,
     level: int,
@@ -147,7 +145,7 @@ def span_of(
     return halves[0]
 
 
-@spanning
+@part()
 def _event(
     place: int,
     q: int,
@@ -191,7 +189,7 @@ def _event(
     return f
 
 
-@spanning
+@part()
 def _both(
     left: int,
     right: int,
@@ -272,7 +270,7 @@ def _both(
     return f
 
 
-@spanning
+@part()
 def _rival(
     given: int,
     out: int,
@@ -304,7 +302,7 @@ def _rival(
     return out + 1
 
 
-@spanning
+@part()
 def moved(
     f: int,
     now: Any,
@@ -350,7 +348,7 @@ def moved(
     return True
 
 
-@spanning
+@part()
 def _alike(a: int, b: int, s: int, r: int, bound: Any, bits: Any, marks: Any, prev: Any) -> Any:
     """Whether tuples of two streams, which have the same events, also bind variables to the same values."""
     binds = 0
@@ -365,7 +363,7 @@ def _alike(a: int, b: int, s: int, r: int, bound: Any, bits: Any, marks: Any, pr
     return same
 
 
-@spanning
+@part()
 def keep(
     f: int,
     c: int,

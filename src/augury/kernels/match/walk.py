@@ -1,10 +1,10 @@
-"""The walks: sorted symbols in, tuples out; numba, generic over tables.
+"""The walks: sorted symbols in, tuples out; compiled, generic over tables.
 
 Rows come grouped by stream, each group in the order of its history. A tuple is a chain of nodes, latest first: `ref` is
 the number of the event (greater is later), `marks` what it is marked with, `prev` the node before; node 0 is the empty
 tuple. The walk here keeps the best tuple per state of runs, those that are in one state having the same future;
 `walk_sets` does so without an automaton, `walk_spans` for streams that every event moves, and `walk_all` keeps all
-tuples: modules of their own, compiled when needed.
+tuples: modules of their own, loaded when needed.
 """
 
 from __future__ import annotations
@@ -12,26 +12,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+
+from augury.kernels.compiled import B1, B2, I4, I4_2, I8, READ_ONLY, loop, part, several, takes
 
 FINAL = -1
 NONE = -1
 QUIET = -1
 
-_I4 = types.int32[::1]
-_I8 = types.int64[::1]
-READ_ONLY: Any = types.Array(types.int64, 1, "C", readonly=True)
-"""A column of the batch, which may not be ours to write."""
-_I4_2 = types.int32[:, ::1]
-_B2 = types.boolean[:, ::1]
+
+def _rows(first: Any, *_: Any) -> int:
+    return len(first)
 
 
-def compiled(signature: Any) -> Any:
-    """Compiled when the module is imported, or read from the cache."""
-    return njit(signature, cache=True, nogil=True, boundscheck=False)
-
-
-@compiled(types.Tuple((_I8, _I8))(_I8, types.int64))
+@loop(takes(several(I8, I8), I8, "int64"), work=lambda stream, streams: len(stream) + streams)
 def group(stream: Any, streams: int) -> Any:
     """A stable counting sort: the order of rows by stream, and where each stream begins in it."""
     begins = np.zeros(streams + 1, np.int64)
@@ -48,7 +41,10 @@ def group(stream: Any, streams: int) -> Any:
     return order, begins
 
 
-@compiled(types.boolean(types.int64, types.boolean, types.int64, types.boolean, types.boolean, _I8, _I4, _I4))
+_BETTER = takes("boolean", "int64", "boolean", "int64", "boolean", "boolean", I8, I4, I4)
+
+
+@part(_BETTER)
 def is_better(a: int, a_now: bool, b: int, b_now: bool, recent: bool, ref: Any, prev: Any, length: Any) -> Any:
     """Whether tuple a is to be preferred to b, each with the present event added if so said; of equal ones neither."""
     if recent:
@@ -79,7 +75,11 @@ def is_better(a: int, a_now: bool, b: int, b_now: bool, recent: bool, ref: Any, 
     return a_now and not b_now
 
 
-@njit(cache=True, nogil=True)
+is_better_tuple = loop(_BETTER, work=lambda *_: 1)(is_better)
+"""The same for the rest of the program."""
+
+
+@part()
 def larger(array: Any, used: int, size: int) -> Any:
     """The array with room for so many."""
     more = np.empty(size, array.dtype)
@@ -87,17 +87,17 @@ def larger(array: Any, used: int, size: int) -> Any:
     return more
 
 
-@njit(cache=True, nogil=True)
+@part()
 def grown(array: Any, used: int) -> Any:
     """The array with room for one more than are used."""
     return array if used < array.size else larger(array, used, max(1024, 2 * array.size))
 
 
-ROWS = (_I8, _I8, _I4, _I8, _I8)  # streams, where each begins; symbols, positions, events
-STREAMS = (_I4, _I8, _I4_2)  # of each stream the set of states, the last position, the tuple of each state
-OTHER = (types.int64, types.int64, types.int64, types.boolean, types.boolean)  # symbol, tail, period, gaps; recent
-NODES = (_I8, _I4, _I4, _I4, types.int64)
-FOUND = types.Tuple((*NODES, _I8, _I8, _I4))
+ROWS = (I8, I8, I4, I8, I8)  # streams, where each begins; symbols, positions, events
+STREAMS = (I4, I8, I4_2)  # of each stream the set of states, the last position, the tuple of each state
+OTHER = ("int64", "int64", "int64", "boolean", "boolean")  # symbol, tail, period, gaps; recent
+NODES = (I8, I4, I4, I4, "int64")
+FOUND = several(*NODES, I8, I8, I4)
 
 
 _BLOCK = 1024
@@ -112,10 +112,7 @@ _PROGRAM = -1
 _COPY_STATES_MAX = 1 << 15
 
 
-_walking: Any = njit(cache=True, nogil=True)
-
-
-@_walking
+@part()
 def _moves(delta: Any, quiet: Any, first: Any, target: Any, source: Any, mark: Any, states: int) -> Any:
     """Of each cell of the automaton, side by side: where the next state begins, the mark, what is copied, if it ends.
 
@@ -141,7 +138,7 @@ def _moves(delta: Any, quiet: Any, first: Any, target: Any, source: Any, mark: A
     return moves
 
 
-@_walking
+@part()
 def _over_block(
     g: int,
     begin: int,
@@ -253,7 +250,7 @@ def _over_block(
     return g, nodes, found
 
 
-@_walking
+@part()
 def _slid(
     begun: int,
     nodes: int,
@@ -297,10 +294,15 @@ def _slid(
     return np.int64(after)
 
 
-_PROGRAMS = (_I4, _I4, _I4, _I4, types.boolean[::1])
+_PROGRAMS = (I4, I4, I4, I4, B1)
 
 
-@compiled(FOUND(*ROWS, *STREAMS, _I4_2, _B2, *_PROGRAMS, *OTHER, *NODES, _I8, _I8, _I4))
+def _rows_and_moves(*arguments: Any) -> int:
+    symbol, quiet = arguments[2], arguments[9]
+    return len(symbol) + int(quiet.size)
+
+
+@loop(takes(FOUND, *ROWS, *STREAMS, I4_2, B2, *_PROGRAMS, *OTHER, *NODES, I8, I8, I4), work=_rows_and_moves)
 def _walked(
     streams: Any,
     begins: Any,
@@ -378,7 +380,7 @@ def walk_automaton(*arguments: Any) -> Any:
     return _walked(*before, *arena, nodes, *found)
 
 
-@compiled(_I8(_I8, _I8))
+@loop(takes(I8, I8, I8), work=_rows)
 def ranks(partition: Any, length: Any) -> Any:
     """The position of each row in the history of its partition, whose lengths go up by as much."""
     position = np.empty(partition.size, np.int64)
@@ -388,7 +390,7 @@ def ranks(partition: Any, length: Any) -> Any:
     return position
 
 
-@compiled(types.Tuple((_I8, _I8))(_I4, _I4, _I4))
+@loop(takes(several(I8, I8), I4, I4, I4), work=_rows)
 def unrolled(head: Any, prev: Any, length: Any) -> Any:
     """The nodes of tuples, earliest first, and where each tuple begins."""
     begins = np.zeros(head.size + 1, np.int64)
@@ -403,7 +405,7 @@ def unrolled(head: Any, prev: Any, length: Any) -> Any:
     return nodes, begins
 
 
-@compiled(_I8(_I8, _I4, types.boolean, _I8, _I4, _I4))
+@loop(takes(I8, I8, I4, "boolean", I8, I4, I4), work=_rows)
 def best_of_each(event: Any, head: Any, recent: bool, ref: Any, prev: Any, length: Any) -> Any:
     """Of tuples sorted by event the place of the best of each event; of equal ones the first."""
     found = np.empty(event.size, np.int64)
@@ -417,7 +419,7 @@ def best_of_each(event: Any, head: Any, recent: bool, ref: Any, prev: Any, lengt
     return found[:count]
 
 
-@compiled(types.Tuple((_I4, _I8, _I8))(_I8, _I8, _I4, READ_ONLY, types.int64, types.int64, types.boolean))
+@loop(takes(several(I4, I8, I8), I8, I8, I4, READ_ONLY, "int64", "int64", "boolean"), work=_rows)
 def gathered(order: Any, row: Any, symbol: Any, position: Any, base: int, offset: int, gaps: bool) -> Any:
     """Symbols, positions and events in the order of streams; positions, where they matter, count on from a base."""
     symbols = np.empty(order.size, np.int32)
@@ -432,7 +434,7 @@ def gathered(order: Any, row: Any, symbol: Any, position: Any, base: int, offset
     return symbols, positions, events
 
 
-@compiled(types.boolean[::1](_I8, _I4, _I8, _I8, _I4))
+@loop(takes(B1, I8, I4, I8, I8, I4), work=_rows)
 def alike_best(event: Any, head: Any, best: Any, ref: Any, prev: Any) -> Any:
     """Which tuples, sorted by event, have the same events as the best of their event; `best` has a place for each."""
     found = np.zeros(event.size, np.bool_)

@@ -10,20 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
 
-from augury.kernels.match.walk import FINAL, NONE, READ_ONLY, compiled, grown, is_better
-
-_I4 = types.int32[::1]
-_I8 = types.int64[::1]
-_I4_2 = types.int32[:, ::1]
-_B2 = types.boolean[:, ::1]
+from augury.kernels.compiled import B1, B2, I4, I4_2, I8, READ_ONLY, loop, part, several, takes
+from augury.kernels.match.walk import FINAL, NONE, grown, is_better
 
 KEEP_EVERY, KEEP_DISTINCT, KEEP_BEST = 0, 1, 2
 """Which runs of one state are kept: every one, those with different tuples, or those that none is better than."""
 
 
-@njit(cache=True, nogil=True)
+@part()
 def _same(a: int, b: int, ref: Any, marks: Any, prev: Any) -> Any:
     while a != b:
         if a == 0 or b == 0 or ref[a] != ref[b] or marks[a] != marks[b]:
@@ -32,7 +27,7 @@ def _same(a: int, b: int, ref: Any, marks: Any, prev: Any) -> Any:
     return True
 
 
-@njit(types.int64(_I4, _I4, types.boolean[::1], types.int64), cache=True, nogil=True)
+@loop(takes("int64", I4, I4, B1, "int64"), work=lambda first, follows, *_: len(first) + len(follows))
 def unlinked(first: Any, follows: Any, gone: Any, free: int) -> Any:
     """Take runs out of the lists of their streams, and put them on that of free slots."""
     for stream in range(first.size):
@@ -52,28 +47,27 @@ def unlinked(first: Any, follows: Any, gone: Any, free: int) -> Any:
     return free
 
 
-_RUNS = (_I4, _I4, _I8, _I8, _I8, _I4)
+_RUNS = (I4, I4, I8, I8, I8, I4)
 
-_ALL: Any = types.Tuple((_I8, _I4, _I4, _I4, types.int64, *_RUNS, types.int64, _I8, _I8, _I4, types.int64))(
-    *(_I8, _I8, _I4, _I8, _I8),  # streams, begins, symbols, positions, events
-    *(_I4, _I8, _I4),  # state of each stream: set of states, last position, first run
-    *(_I4_2, _B2, _I4, _I4, _I4, types.int64),  # delta, quiet, moves, symbols
-    *(types.int64, types.int64, types.int64, types.boolean),  # OTHER
-    *(
-        READ_ONLY,
-        READ_ONLY,
-        READ_ONLY,
-        types.int64,
-        types.int64,
-        types.boolean,
-        types.int64,
-    ),  # times, WITHIN, what is kept, limit
-    *(_I8, _I4, _I4, _I4, types.int64),  # nodes
-    *(*_RUNS, types.int64),  # runs
+_ALL = takes(
+    several(I8, I4, I4, I4, "int64", *_RUNS, "int64", I8, I8, I4, "int64"),
+    *(I8, I8, I4, I8, I8),  # streams, begins, symbols, positions, events
+    *(I4, I8, I4),  # state of each stream: set of states, last position, first run
+    *(I4_2, B2, I4, I4, I4, "int64"),  # delta, quiet, moves, symbols
+    *("int64", "int64", "int64", "boolean"),  # OTHER
+    *(READ_ONLY, READ_ONLY, READ_ONLY, "int64", "int64", "boolean", "int64"),  # times, WITHIN, what is kept, limit
+    *(I8, I4, I4, I4, "int64"),  # nodes
+    *(*_RUNS, "int64"),  # runs
 )
 
 
-@compiled(_ALL)
+def _rows_by_runs(*arguments: Any) -> int:
+    """Each row goes over the runs of its stream, which may be all there are."""
+    symbol, runs = arguments[2], arguments[30]
+    return len(symbol) * (1 + len(runs) // 16)
+
+
+@loop(_ALL, work=_rows_by_runs)
 def walk_all(
     streams: Any,
     begins: Any,

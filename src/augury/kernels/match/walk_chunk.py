@@ -12,19 +12,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from augury.kernels.match.walk import NONE, _slid, _walking, compiled, is_better, larger
+from augury.kernels.compiled import B1, B2, I4, I4_2, I8, loop, part, several, takes
+from augury.kernels.match.walk import NONE, _slid, is_better, larger
 
-# numba has no types of its own for mypy: functions are compiled by a call, as in `parallel`.
-_nb: Any = types
-_I4, _I8, _B = _nb.int32[::1], _nb.int64[::1], _nb.boolean[::1]
-_I4_2, _B2 = _nb.int32[:, ::1], _nb.boolean[:, ::1]
 _FIRST_BLOCK, _LAST_BLOCK = 64, 4096
 """Starts are compared after so many rows, and less often the longer nothing comes of it."""
 
 
-def _each_beaten(one: Any, by: Any, ref: Any, prev: Any, length: Any) -> Any:
+@part()
+def _is_beaten(one: Any, by: Any, ref: Any, prev: Any, length: Any) -> Any:
     """Whether each tuple of a start is less recent than the one that another start has in the same state."""
     for c in range(one.size):
         if one[c] == NONE:
@@ -34,10 +31,8 @@ def _each_beaten(one: Any, by: Any, ref: Any, prev: Any, length: Any) -> Any:
     return True
 
 
-_is_beaten: Any = _walking(_each_beaten)
-
-
-def _without_beaten(heads: Any, which: Any, beside: Any, ref: Any, prev: Any, length: Any) -> Any:
+@part()
+def _drop_beaten(heads: Any, which: Any, beside: Any, ref: Any, prev: Any, length: Any) -> Any:
     """Forget starts all of whose tuples are less recent than those of another that is there whenever they are."""
     for i in range(which.size):
         for k in range(which.size):
@@ -49,10 +44,8 @@ def _without_beaten(heads: Any, which: Any, beside: Any, ref: Any, prev: Any, le
                 which[i] = NONE
 
 
-_drop_beaten: Any = _walking(_without_beaten)
-
-
-def _merged(heads: Any, which: Any, count: int) -> Any:
+@part()
+def _merge(heads: Any, which: Any, count: int) -> Any:
     """One row for the starts that have come to the same, none for those that have come to nothing; how many rows."""
     place = np.full(count, NONE, np.int32)
     kept = 0
@@ -73,10 +66,15 @@ def _merged(heads: Any, which: Any, count: int) -> Any:
     return kept
 
 
-_merge: Any = _walking(_merged)
-
-
-def _walked_from_each(
+@loop(
+    takes(
+        several(I4_2, I8, I4, I4, I4, "int64"),
+        *(I4, I8, I8, "int64", I4, I4, I4, I4, B1),
+        *("int64", "int64", "int64", "boolean", "boolean", B2),
+    ),
+    work=lambda symbol, position, event, states, *_: len(symbol) * (1 + states),
+)
+def walk_from_each(
     symbol: Any,
     position: Any,
     event: Any,
@@ -93,6 +91,11 @@ def _walked_from_each(
     recent: bool,
     beside: Any,
 ) -> Any:
+    """Heads by the state before and the state after, and the nodes; of the rows of a chunk symbols, positions, events.
+
+    Instructions of a symbol are as `Programs` has them; `beside[i, k]` says that runs are in state k whenever they are
+    in state i.
+    """
     heads = np.full((states, states), NONE, np.int32)
     which = np.arange(states).astype(np.int32)
     for c in range(states):
@@ -162,16 +165,3 @@ def _walked_from_each(
         if which[c] != NONE:
             found[c] = heads[which[c]]
     return found, ref[:nodes].copy(), marks[:nodes].copy(), prev[:nodes].copy(), length[:nodes].copy(), nodes
-
-
-walk_from_each: Any = compiled(
-    _nb.Tuple((_I4_2, _I8, _I4, _I4, _I4, _nb.int64))(
-        *(_I4, _I8, _I8, _nb.int64, _I4, _I4, _I4, _I4, _B),
-        *(_nb.int64, _nb.int64, _nb.int64, _nb.boolean, _nb.boolean, _B2),
-    )
-)(_walked_from_each)
-"""Heads by the state before and the state after, and the nodes: for the rows of a chunk, symbols, positions, events.
-
-Instructions of a symbol are as `Programs` has them; `beside[i, k]` says that runs are in state k whenever they are in
-state i.
-"""

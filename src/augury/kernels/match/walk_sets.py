@@ -8,25 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from augury.kernels.match.walk import (
-    _I4,
-    FINAL,
-    FOUND,
-    NODES,
-    NONE,
-    OTHER,
-    ROWS,
-    STREAMS,
-    compiled,
-    grown,
-    is_better,
-    larger,
-)
+from augury.kernels.compiled import I4, loop, takes
+from augury.kernels.match.walk import FINAL, FOUND, NODES, NONE, OTHER, ROWS, STREAMS, grown, is_better, larger
 
 
-@compiled(FOUND(*ROWS, *STREAMS, _I4, _I4, _I4, types.int64, *OTHER, *NODES))
+def _rows_by_states(*arguments: Any) -> int:
+    symbol, heads = arguments[2], arguments[7]
+    return len(symbol) * (1 + int(heads.shape[1]))
+
+
+@loop(takes(FOUND, *ROWS, *STREAMS, I4, I4, I4, "int64", *OTHER, *NODES), work=_rows_by_states)
 def walk_sets(
     streams: Any,
     begins: Any,

@@ -6,15 +6,13 @@ expression takes place. When all streams are through, spans hand their tuples do
 events. So nothing is done once per event and stream.
 """
 
-# numba's decorators and types have no types
-
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from augury.kernels.compiled import B1, I4, I4_2, I8, I8_2, loop, part, takes
 from augury.kernels.match.spans import (
     ADDED,
     AFTER,
@@ -45,13 +43,11 @@ from augury.kernels.match.spans import (
     slot_of,
     slotted,
     span_of,
-    spanning,
 )
 from augury.kernels.match.walk import (
     FINAL,
     FOUND,
     NONE,
-    compiled,
     grown,
     is_better,
     larger,
@@ -60,26 +56,21 @@ from augury.kernels.match.walk import (
     NODES as NODE_TYPES,
 )
 
-_I4 = types.int32[::1]
-_I8 = types.int64[::1]
-_I4_2 = types.int32[:, ::1]
-_I8_2 = types.int64[:, ::1]
 
-
-@spanning
+@part()
 def _wider(array: Any, used: int) -> Any:
     more = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
     more[:used] = array[:used]
     return more
 
 
-@spanning
+@part()
 def _roomier(ref: Any, marks: Any, prev: Any, length: Any, used: int) -> Any:
     size = 2 * ref.size + 1024
     return larger(ref, used, size), larger(marks, used, size), larger(prev, used, size), larger(length, used, size)
 
 
-@spanning
+@part()
 def _handed_down(
     f: int,
     recent: bool,
@@ -127,16 +118,24 @@ def _handed_down(
     return True
 
 
-@compiled(
-    FOUND(
-        *(_I8, _I8, _I8),  # streams, where each one's history begins and ends
-        *(_I8, _I4, _I8),  # the rows that name them: where each stream's begin, symbols, places
-        *(_I4, _I8),  # the history: symbols, events
-        *(_I4, _I4_2),  # of each stream the set of states, the tuple of each state
-        *(_I4_2, _I4, _I4, _I4, _I4, types.boolean[::1], types.boolean),  # delta, programs; recent
-        *(_I8_2, _I4),  # the values of streams, the marks of variables
+def _places_by_digits(*arguments: Any) -> int:
+    """Rows are put into spans, and these into longer ones; streams go from one row that names them to the next."""
+    streams, symbol, said = arguments[0], arguments[4], arguments[6]
+    return (len(streams) + len(symbol)) * len(said).bit_length() + 2 * len(said)
+
+
+@loop(
+    takes(
+        FOUND,
+        *(I8, I8, I8),  # streams, where each one's history begins and ends
+        *(I8, I4, I8),  # the rows that name them: where each stream's begin, symbols, places
+        *(I4, I8),  # the history: symbols, events
+        *(I4, I4_2),  # of each stream the set of states, the tuple of each state
+        *(I4_2, I4, I4, I4, I4, B1, "boolean"),  # delta, programs; recent
+        *(I8_2, I4),  # the values of streams, the marks of variables
         *NODE_TYPES,
-    )
+    ),
+    work=_places_by_digits,
 )
 def walk_spans(
     streams: Any,

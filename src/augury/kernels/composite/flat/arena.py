@@ -1,4 +1,4 @@
-"""Occurrences as rows of one array, and queues of them: what the walk is made of. numba; it knows no operator.
+"""Occurrences as rows of one array, and queues of them: what the walk is made of. Compiled; it knows no operator.
 
 A row is a version at a leaf, or two rows put together. Rows are counted by what refers to them and used again when
 nothing does. A queue is a chain of rows, oldest first.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
+from augury.kernels.compiled import I8 as COLUMN
+from augury.kernels.compiled import I8_2 as ROWS
+from augury.kernels.compiled import inlined, part, takes
 from augury.kernels.composite.flat.layout import (
     COUNT,
     END,
@@ -34,29 +34,6 @@ from augury.kernels.composite.flat.layout import (
     UNTIL,
     VERSIONS,
 )
-from augury.kernels.match.walk import compiled
-
-I8 = types.int64
-ROWS = types.int64[:, ::1]
-COLUMN = types.int64[::1]
-
-
-inlined: Any = njit(cache=True, nogil=True, boundscheck=False, inline="always")
-"""Compiled into what calls it: a call counts references to each array that it is given."""
-
-
-def _borrowed(_: Any, array: Any) -> Any:
-    def made(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        one = make_array(array)(context, builder, value=arguments[0])
-        other = make_array(array)(context, builder)
-        populate_array(other, one.data, one.shape, one.strides, one.itemsize, None)
-        return other._getvalue()
-
-    return array(array), made
-
-
-borrowed: Any = intrinsic(_borrowed)
-"""The same array without counting who refers to it, which costs more than the work; someone else keeps it alive."""
 
 
 @inlined
@@ -65,7 +42,7 @@ def is_full(arena: Any, counters: Any, wanted: int) -> Any:
     return arena.shape[0] - counters[TOP] + counters[FREE_COUNT] < wanted
 
 
-@compiled(ROWS(ROWS, COLUMN, I8))
+@part(takes(ROWS, ROWS, COLUMN, "int64"))
 def larger(arena: Any, counters: Any, wanted: int) -> Any:
     """An arena with room for more."""
     larger = np.empty((2 * arena.shape[0] + wanted, FIELDS), np.int64)
@@ -175,7 +152,7 @@ def unlink(arena: Any, counters: Any, queues: Any, queue: int, before: int, row:
     return after
 
 
-@compiled(types.void(ROWS, COLUMN, I8))
+@part(takes("void", ROWS, COLUMN, "int64"))
 def _by_place(arena: Any, rows: Any, count: int) -> Any:
     """Sort rows by where they start; they are few, or nearly in order."""
     if count > 64:
@@ -192,7 +169,7 @@ def _by_place(arena: Any, rows: Any, count: int) -> Any:
         rows[at] = row
 
 
-@compiled(COLUMN(COLUMN, I8, I8))
+@part(takes(COLUMN, COLUMN, "int64", "int64"))
 def longer(column: Any, used: int, wanted: int) -> Any:
     """A column that has room for more, with what was used of it."""
     larger = np.empty(2 * wanted + 16, np.int64)
@@ -200,7 +177,7 @@ def longer(column: Any, used: int, wanted: int) -> Any:
     return larger
 
 
-@compiled(I8(ROWS, COLUMN, I8))
+@part(takes("int64", ROWS, COLUMN, "int64"))
 def versions_in(arena: Any, scratch: Any, row: int) -> Any:
     """Write the rows of the versions of an occurrence by place, each once, into a column twice its SIZE; how many."""
     # Found ones fill it from the front, those to be looked at from the back.
@@ -225,7 +202,7 @@ def versions_in(arena: Any, scratch: Any, row: int) -> Any:
     return unique
 
 
-@compiled(types.boolean(ROWS, I8, I8))
+@part(takes("boolean", ROWS, "int64", "int64"))
 def is_before(arena: Any, one: int, other: int) -> Any:
     """Whether an occurrence has the older versions: its places, in order, come first."""
     if arena[one, START] != arena[other, START]:
@@ -238,7 +215,7 @@ def is_before(arena: Any, one: int, other: int) -> Any:
     return count < others
 
 
-@compiled(types.void(ROWS, COLUMN, I8))
+@part(takes("void", ROWS, COLUMN, "int64"))
 def oldest_first(arena: Any, rows: Any, count: int) -> Any:
     """Sort occurrences by their versions; nearly always they are in order."""
     for i in range(1, count):

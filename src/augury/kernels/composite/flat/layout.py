@@ -1,6 +1,6 @@
 """What stands where in the arrays of a flat state: names for columns, and nothing else.
 
-Apart from the walks, which are compiled when they are imported.
+Apart from the walks, which are loaded when needed.
 """
 
 from __future__ import annotations

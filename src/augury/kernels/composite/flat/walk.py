@@ -1,4 +1,4 @@
-"""The walk of contexts that work node by node: versions in order, each up the graph of its key. numba.
+"""The walk of contexts that work node by node: versions in order, each up the graph of its key. Compiled.
 
 In: versions (leaf, key, place, times) and what waits. Out: which versions make each occurrence. A context is only how
 operands are taken: the oldest, each, all at once, or every one of them.
@@ -9,16 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
+from augury.kernels.compiled import I8 as COLUMN
+from augury.kernels.compiled import I8_2 as ROWS
+from augury.kernels.compiled import borrowed, inlined, loop, part, several, takes
 from augury.kernels.composite.flat.arena import (
-    COLUMN,
-    I8,
-    ROWS,
     append,
-    borrowed,
     both,
-    inlined,
     is_full,
     larger,
     leaf_row,
@@ -66,13 +63,12 @@ from augury.kernels.composite.flat.tables import (
     STATE,
     WITHIN,
 )
-from augury.kernels.match.walk import compiled
 
 OLDEST, EACH, ALL, EVERY = range(4)
 """How operands are taken; numbered as `protocol.Taking` is."""
 
 
-@compiled(types.void(ROWS, I8, I8, ROWS, COLUMN, ROWS, I8, ROWS, I8, I8))
+@part(takes("void", ROWS, "int64", "int64", ROWS, COLUMN, ROWS, "int64", ROWS, "int64", "int64"))
 def _sift(
     nodes: Any,
     at: int,
@@ -167,7 +163,7 @@ def _one_by_one(
     return count
 
 
-@compiled(types.void(ROWS, I8, ROWS, COLUMN, ROWS, I8, COLUMN, I8))
+@part(takes("void", ROWS, "int64", ROWS, COLUMN, ROWS, "int64", COLUMN, "int64"))
 def _take_out(nodes: Any, at: int, arena: Any, counters: Any, queues: Any, first: int, chosen: Any, taken: int) -> Any:
     """Take operands out of the queues of a node, given in the order of the queues."""
     gone = 0
@@ -184,7 +180,7 @@ def _take_out(nodes: Any, at: int, arena: Any, counters: Any, queues: Any, first
                 before, waiting = waiting, arena[waiting, NEXT]
 
 
-@compiled(I8(ROWS, I8, ROWS, COLUMN, ROWS, I8, I8, I8, COLUMN, I8))
+@part(takes("int64", ROWS, "int64", ROWS, COLUMN, ROWS, "int64", "int64", "int64", COLUMN, "int64"))
 def _all_at_once(
     nodes: Any, at: int, arena: Any, counters: Any, queues: Any, first: int, row: int, slot: int, made: Any, count: int
 ) -> Any:
@@ -220,7 +216,7 @@ def _all_at_once(
     return count + 1
 
 
-@compiled(I8(ROWS, I8, ROWS, COLUMN, ROWS, I8, I8, COLUMN, I8))
+@part(takes("int64", ROWS, "int64", ROWS, COLUMN, ROWS, "int64", "int64", COLUMN, "int64"))
 def _round(
     nodes: Any, at: int, arena: Any, counters: Any, queues: Any, first: int, row: int, made: Any, count: int
 ) -> Any:
@@ -241,7 +237,7 @@ def _round(
     return count + 1
 
 
-@compiled(types.void(ROWS, I8, ROWS, COLUMN, ROWS, I8, ROWS, I8, I8, I8))
+@part(takes("void", ROWS, "int64", ROWS, COLUMN, ROWS, "int64", ROWS, "int64", "int64", "int64"))
 def _stays_away(
     nodes: Any,
     at: int,
@@ -264,7 +260,7 @@ def _stays_away(
         _keep(arena, counters, queues, first + nodes[at, ABSENT], floors, state, row, ABSENT_SLOT, most)
 
 
-@compiled(types.void(ROWS, I8, ROWS, COLUMN, ROWS, I8))
+@part(takes("void", ROWS, "int64", ROWS, COLUMN, ROWS, "int64"))
 def _forget(nodes: Any, at: int, arena: Any, counters: Any, queues: Any, first: int) -> Any:
     """Let go of absences that lie between no waiting operand and any later one."""
     left, absent = first + nodes[at, KEEPS], first + nodes[at, ABSENT]
@@ -324,7 +320,10 @@ def _arrive(
     return count
 
 
-@compiled(types.void(ROWS, I8, I8, I8, I8, ROWS, ROWS, ROWS, COLUMN))
+@loop(
+    takes("void", ROWS, "int64", "int64", "int64", "int64", ROWS, ROWS, ROWS, COLUMN),
+    work=lambda nodes, queues_each, states_each, keys, *_: keys * len(nodes),
+)
 def sweep(
     nodes: Any,
     queues_each: int,
@@ -344,11 +343,19 @@ def sweep(
                 _sift(nodes, at, UNTIL, arena, counters, queues, key * queues_each, floors, state, tick)
 
 
-_FOUND = types.Tuple((COLUMN, COLUMN, COLUMN, ROWS, COLUMN))
+def _versions_by_nodes(*arguments: Any) -> int:
+    nodes, leaf = arguments[0], arguments[6]
+    return len(leaf) * len(nodes)
 
 
-@compiled(
-    _FOUND(ROWS, COLUMN, I8, I8, I8, I8, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, I8, ROWS, ROWS, ROWS, COLUMN)
+@loop(
+    takes(
+        several(COLUMN, COLUMN, COLUMN, ROWS, COLUMN),
+        *(ROWS, COLUMN, "int64", "int64", "int64", "int64"),  # the graph, its leaves, how they are taken, sizes
+        *(COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, "int64"),  # versions
+        *(ROWS, ROWS, ROWS, COLUMN),  # what waits
+    ),
+    work=_versions_by_nodes,
 )
 def walk(
     nodes: Any,

@@ -1,4 +1,4 @@
-"""The walk of RECENT: of each class the latest version, and at each arrival the whole expression. numba.
+"""The walk of RECENT: of each class the latest version, and at each arrival the whole expression. Compiled.
 
 In: versions (leaf, key, place, times) and the latest of each leaf. Out: which versions make each occurrence.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from augury.kernels.composite.flat.arena import COLUMN, I8, ROWS
+from augury.kernels.compiled import I8 as COLUMN
+from augury.kernels.compiled import I8_2 as ROWS
+from augury.kernels.compiled import loop, part, several, takes
 from augury.kernels.composite.flat.layout import LATEST_OCC_TIME, LATEST_PLACE, LATEST_UNTIL, LATEST_VERSION
 from augury.kernels.composite.flat.tables import AFTER, BOUNDED, HIGH, KIND, LEAF, LOW, NONE, PARENT, SLOT, WITHIN
-from augury.kernels.match.walk import compiled
 
 _START, _END, _LEAST, _MOST, _OCC = range(5)
 """Of what takes place at a node."""
 
 
-@compiled(types.boolean(ROWS, COLUMN, ROWS, I8, I8, ROWS))
+@part(takes("boolean", ROWS, COLUMN, ROWS, "int64", "int64", ROWS))
 def _holds(nodes: Any, leaf_of: Any, latest: Any, first: int, tick: int, seen: Any) -> Any:
     """Whether the whole expression holds of the latest versions; every operand comes before what reads it."""
     for at in range(nodes.shape[0]):
@@ -52,7 +52,7 @@ def _holds(nodes: Any, leaf_of: Any, latest: Any, first: int, tick: int, seen: A
     return True
 
 
-@compiled(types.void(ROWS, I8, I8, COLUMN, I8))
+@part(takes("void", ROWS, "int64", "int64", COLUMN, "int64"))
 def _take(latest: Any, first: int, leaves: int, parts: Any, begin: int) -> Any:
     """Write down the latest versions, oldest first, and clear them."""
     for j in range(leaves):
@@ -67,7 +67,19 @@ def _take(latest: Any, first: int, leaves: int, parts: Any, begin: int) -> Any:
         latest[first + j, LATEST_PLACE] = NONE
 
 
-@compiled(types.Tuple((COLUMN, COLUMN))(ROWS, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, I8, ROWS))
+def _versions_by_nodes(*arguments: Any) -> int:
+    nodes, leaf = arguments[0], arguments[3]
+    return len(leaf) * len(nodes)
+
+
+@loop(
+    takes(
+        several(COLUMN, COLUMN),
+        *(ROWS, COLUMN, COLUMN),  # the graph and its leaves
+        *(COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, COLUMN, "int64", ROWS),  # versions, and the latest
+    ),
+    work=_versions_by_nodes,
+)
 def walk_recent(
     nodes: Any,
     leaf_nodes: Any,
