@@ -10,7 +10,7 @@ import hashlib
 import logging
 import pickle
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -26,8 +26,20 @@ from augury.engine.sharded import Slots
 from augury.engine.tick import tick_reading
 from augury.history.coming import received
 from augury.kernels.bitemporal import NEVER
-from augury.lake import FileEntry, Lake, LakeError, Manifest, Upkeep, Writer, compaction, program_name, retention
+from augury.lake import (
+    CorruptFile,
+    FileEntry,
+    Lake,
+    LakeError,
+    Manifest,
+    Upkeep,
+    Writer,
+    compaction,
+    program_name,
+    retention,
+)
 from augury.lake.order import order_of
+from augury.lake.snapshot import named_by
 from augury.lake.vacuum import sweep
 from augury.spark.arriving import Source, sources_of
 from augury.spark.changing import go_on, require_fit
@@ -40,6 +52,9 @@ _UPKEEP_EVERY: Final = 16
 
 _SWEEP_EVERY_SECONDS: Final = 3600.0
 """What was left behind is a day old before it goes, and to look for it takes a look at every file."""
+
+STATES_KEPT: Final = 16
+"""Commits whose states stay, for going back where the last are damaged; each may be as large as all that lives."""
 
 LOG: Final = logging.getLogger("augury")
 
@@ -61,6 +76,7 @@ class Keeper:
     last_tick: int | None
     last: tuple[SlotDone, ...] = field(default=(), repr=False)
     state_bytes: dict[int, int] = field(default_factory=dict, repr=False)
+    _named: deque[set[str]] = field(default_factory=deque, repr=False)
     _swept_after: int = field(default=0, repr=False)
     _swept_seconds: float | None = field(default=None, repr=False)
 
@@ -118,11 +134,37 @@ class Keeper:
             return None
         said: dict[str, Any] = {} if query is None else {"query": query, "batch": batch}
         manifest = replace(self._manifest(step, found, done, refused), seconds=dict(seconds or {}), **said)
-        self.writer.commit(manifest)
+        self._commit(manifest)
         if manifest.commit % _UPKEEP_EVERY == 0:
             self._upkeep()
             self.sweep()
         return manifest
+
+    def _commit(self, manifest: Manifest) -> None:
+        self.writer.commit(manifest)
+        self._named.append(named_by(manifest))
+        self._forget_states()
+
+    def recall_states(self) -> None:
+        """See what the last commits need, after taking over from another."""
+        last = 0 if self.manifest is None else self.manifest.commit
+        try:
+            recent = [named_by(one) for one in self.lake.manifests(after=max(0, last - STATES_KEPT - 1))]
+        except CorruptFile as error:
+            LOG.warning("states that nobody needs any more may be left where they are: %s", error)
+            recent = [named_by(self.manifest)]
+        self._named = deque(recent)
+        self._forget_states()
+
+    def _forget_states(self) -> None:
+        """Remove the states, and rows that have waited, that none of the last commits needs."""
+        while len(self._named) > STATES_KEPT:
+            # A file that a commit no longer names is named by none after it.
+            for path in sorted(self._named.popleft() - self._named[0]):
+                try:
+                    self.lake.storage.remove(path)
+                except LakeError as error:
+                    LOG.warning("a state that nobody needs any more is left where it is: %s", error)
 
     def step(self, found: Told, until_us: int) -> Step:
         """How far to go with what came, from where the last commit is."""
@@ -234,7 +276,7 @@ class Keeper:
             self._commit_upkeep(done)
 
     def _commit_upkeep(self, done: Upkeep) -> None:
-        self.writer.commit(self.writer.manifest(added=done.added, removed=done.removed))
+        self._commit(self.writer.manifest(added=done.added, removed=done.removed))
 
 
 def done_in(rows: pa.Table) -> list[SlotDone]:
@@ -282,6 +324,7 @@ def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_u
         go_on(spark, lake, writer, slots, name, program.text, declared(program), backfill_from_us)
     last = writer.last
     found = Keeper(spark, program, lake, writer, slots, name, None if last is None else last.last_tick)
+    found.recall_states()
     found.sweep()
     return found
 
