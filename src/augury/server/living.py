@@ -51,14 +51,14 @@ async def live_engine(
     or elsewhere. Port 0 is any that is free; what is told says which. Raises what opening a store does, and
     `CannotServe`, `BadDetector`, `CannotCarryOut`.
     """
-    from augury.local.running import LocalEngine, wall_clock
+    from augury.local.running import LocalEngine
     from augury.server.posting import engine_app
 
     over = _over_at_signal(over)
     async with AsyncExitStack() as stack:
-        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=wall_clock))
-        stack.callback(engine.close)
         environment = await stack.enter_async_context(real())
+        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=environment.now_us))
+        stack.callback(engine.close)
         deliverer = detectors = None
         if acting is not None:
             around = acting if acting.poster is not None else replace(acting, poster=EnginePoster(engine))
