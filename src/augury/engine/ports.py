@@ -86,6 +86,30 @@ class Store(KnownVersions, Protocol):
         """What each tick after that one read, in order, also those that read nothing; of all ticks if it is None."""
         ...
 
+    def posts_pending(self) -> tuple[str, ...]:
+        """What rules posted at the last committed tick itself (`Ticked.posts`), for the next one to read."""
+        ...
+
+    def remember(self, values: Mapping[str, str]) -> None:
+        """Keep what functions of rules gave back, by call, until a tick is committed; it survives a crash."""
+        ...
+
+    def remembered(self) -> dict[str, str]:
+        """What is kept by `remember` since the last commit of a tick."""
+        ...
+
+    def switch(self, after_tick: int | None, kind: str, name: str, on: bool) -> None:
+        """Keep that a rule, group or trigger is enabled or disabled after a tick; it survives a crash."""
+        ...
+
+    def switched(self) -> list[tuple[int | None, str, str, bool]]:
+        """Every switch there was, in order."""
+        ...
+
+    def firing_counts(self) -> dict[str, int]:
+        """How often each trigger has fired in committed ticks, by name."""
+        ...
+
     def close(self) -> None:
         """Let go of what is held."""
         ...

@@ -19,6 +19,7 @@ from augury.event import EventClass
 from augury.history.raw import Rejected
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal import Fired
+from augury.kernels.firing import Firing
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class ClassActions:
 class Action:
     """One action: its name, arguments, the event it fired for, by which statement, and a key that is its own for ever.
 
-    `statement` and `place` count from 1: the statements of the class, and the actions of the statement.
+    `statement` and `place` count from 1: the statements of the class, and the actions of the statement. What a rule did
+    when a trigger fired has the names of both, the statement 0, and its place among all that the firing did.
     """
 
     name: str
@@ -99,6 +101,21 @@ class Action:
     place: int
     seq: int | None
     idempotency_key: str
+    trigger: str | None = None
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FiredTrigger:
+    """A trigger that fired: its how-manieth firing it is, and the key of the triggering event, as plain values.
+
+    Where the clock triggered, the event is the last constituent. `number` counts the firings of the name for ever.
+    """
+
+    number: int
+    event: str
+    key: Mapping[str, Any]
+    firing: Firing
 
 
 class Phase(StrEnum):
@@ -124,7 +141,8 @@ class Ticked:
 
     `read` are versions of subscribed and clock classes, `derived` those of complex ones; `purged` the current versions
     of events that have left. `warnings` counts rows of SELECT classes that did not count, and `errors` conditions,
-    arguments, masks and the like that had no value, by class. `seconds` says how long each phase took.
+    arguments, masks and the like that had no value, by class. `seconds` says how long each phase took. `firings` are
+    those of triggers, in order; `posts` what their rules posted at the tick itself, as texts, for the next to read.
     """
 
     tick: int
@@ -139,6 +157,8 @@ class Ticked:
     warnings: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     errors: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     seconds: Mapping[Phase, float] = field(default_factory=lambda: MappingProxyType({}))
+    firings: tuple[FiredTrigger, ...] = ()
+    posts: tuple[str, ...] = ()
 
     def counts(self) -> dict[str, int]:
         """How many versions were read and derived, actions fired, events refused, absorbed and purged."""

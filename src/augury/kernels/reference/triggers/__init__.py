@@ -6,7 +6,7 @@ rules, `queueing` has what they post, `turning` knows what is in force when, `ru
 docs/triggers.md has the readings.
 """
 
-from augury.kernels.reference.triggers.firing import (
+from augury.kernels.firing import (
     Call,
     Done,
     Firing,

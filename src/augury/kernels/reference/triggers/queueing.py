@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from augury.kernels.firing import Firing, Posted, Refusal
 from augury.kernels.reference.bitemporal import Raw, Reason, Version
 from augury.kernels.reference.bitemporal.detecting import Place
 from augury.kernels.reference.bitemporal.posting import det_time_of
-from augury.kernels.reference.triggers.firing import Firing, Posted, Refusal
 from augury.kernels.reference.triggers.happening import READ, Happening
 
 Cause = tuple[int, int]

@@ -15,6 +15,7 @@ from augury.algebra.program import Program
 from augury.algebra.rule import Trigger
 from augury.algebra.scalar import Field, Value
 from augury.event import key_of
+from augury.kernels.firing import Firing, Functions, Policy, Switched, Turn
 from augury.kernels.reference.bitemporal import Raw, Reason, Rejected, Run, Select, Version
 from augury.kernels.reference.bitemporal.conditions import field_of
 from augury.kernels.reference.bitemporal.detecting import Item, Place
@@ -28,7 +29,6 @@ from augury.kernels.reference.triggers.expressions import (
     order_of,
     triggering_classes,
 )
-from augury.kernels.reference.triggers.firing import Firing, Functions, Policy, Switched, Turn
 from augury.kernels.reference.triggers.happening import Happening, happening, last_purge, now_at
 from augury.kernels.reference.triggers.queueing import Entry, depth_at, inserted, posts_of, raw_of, settled
 from augury.kernels.reference.triggers.structures import Setting, calls_of, returned_of

@@ -14,7 +14,7 @@ from augury import types as t
 from augury.algebra.rule import ActionCall, InOrder, Post, Rule, RuleCall, SideBySide, Structure
 from augury.algebra.scalar import Field, Value
 from augury.event import EventClass, key_of
-from augury.kernels.reference.triggers.firing import (
+from augury.kernels.firing import (
     Call,
     Deed,
     Done,

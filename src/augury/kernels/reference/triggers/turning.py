@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from augury.algebra.program import Program
 from augury.algebra.rule import Trigger
 from augury.event import key_of
-from augury.kernels.reference.triggers.firing import Revision, Switch, Switched, Turn
+from augury.kernels.firing import Revision, Switch, Switched, Turn
 from augury.kernels.reference.triggers.structures import InForce
 
 
