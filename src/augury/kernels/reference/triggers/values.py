@@ -37,17 +37,21 @@ def value_of(expression: Scalar, field: Callable[[Field], Value], now: int) -> V
 
 
 def fitted(value: Value, kind: t.Type) -> Value:
-    """A value as something of that type holds it; `Unfit` where it is too large or too long."""
+    """A value as something of that type holds it; `Unfit` where it is of another kind, too large or too long."""
     match kind:
         case _ if value is None:
             return None
-        case t.Double() if isinstance(value, int | float | Decimal):
-            return float(value)
-        case t.Decimal() if isinstance(value, int | float | Decimal):
-            return _present(round_half_up(Decimal(value), kind), value, kind)
+        # To Python a truth value is a number; to the language it is none.
+        case t.Double() if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            return _present(_as_float(value), value, kind)
+        case t.Decimal() if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            number = Decimal(value)
+            return _present(round_half_up(number, kind) if number.is_finite() else None, value, kind)
         case t.Timestamp() if isinstance(value, date):
             return (value - EPOCH_DAY).days * DAY_US
-        case t.Int() | t.BigInt() if isinstance(value, int) and not isinstance(value, bool):
+        case t.Int() | t.BigInt() | t.Timestamp() | t.Duration() if isinstance(value, int) and not isinstance(
+            value, bool
+        ):
             low, high = INTEGER_BOUNDS[kind]
             return _present(value if low <= value <= high else None, value, kind)
         case t.String(length) if isinstance(value, str):
@@ -55,8 +59,6 @@ def fitted(value: Value, kind: t.Type) -> Value:
         case t.Boolean() if isinstance(value, bool):
             return value
         case t.Date() if isinstance(value, date):
-            return value
-        case t.Timestamp() | t.Duration() if isinstance(value, int) and not isinstance(value, bool):
             return value
         case t.Null():
             return None
@@ -69,6 +71,13 @@ def fitted_or_null(value: Value, kind: t.Type) -> Value:
     try:
         return fitted(value, kind)
     except Unfit:
+        return None
+
+
+def _as_float(value: int | float | Decimal) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
         return None
 
 
