@@ -78,7 +78,9 @@ class TakenSoFar:
 
 def likes(keys: Sequence[Any], rows: Any, gone: Any) -> list[Like]:
     """What rows are duplicates by; `rows` has values, occ_time and det_time as columns."""
-    columns = [column.to_pylist() for column in (rows.values.columns if isinstance(rows.values, pa.Table) else rows.values)]
+    columns = [
+        column.to_pylist() for column in (rows.values.columns if isinstance(rows.values, pa.Table) else rows.values)
+    ]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(keys)
     occ = [None if out else time for out, time in zip(gone.tolist(), rows.occ_time.tolist(), strict=True)]
     return list(zip(keys, rows.det_time.tolist(), occ, map(_comparable, values), strict=True))

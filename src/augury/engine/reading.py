@@ -1,6 +1,7 @@
 """What came in a chronon → the versions that its tick reads, numbered, and what is refused.
 
-In: arrivals, the live views, what earlier steps of the chronon accepted, and which event_ids are known. Out: `Read`. The clock's events come first of their time.
+In: arrivals, the live views, what earlier steps of the chronon accepted, and which event_ids are known. Out: `Read`.
+The clock's events come first of their time.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _judge(plan: EnginePlan, state: EngineState, code: int, rows: ClassRows, kno
 
 
 _IN_CHRONON: Final = 1 << 61
-"""From this number on what is present is no slot, but the `seq` of a version of the same chronon, which has none yet."""
+"""From this number on what is present is no slot, but the `seq` of a version of the same chronon: it has none yet."""
 
 
 def _after(

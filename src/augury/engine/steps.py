@@ -20,17 +20,18 @@ from augury.engine.detecting import Histories
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import KnownVersions
 from augury.engine.reading import clock_read, next_by_clock, read_arrivals
-from augury.engine.state import EngineState
+from augury.engine.state import EngineState, TriggersState
 from augury.engine.trigger_plan import NO_CUTS, Cuts
 from augury.engine.triggering import Ruling, look
 from augury.event import key_of
 from augury.history.arrivals import Arrivals, ClassRows
 from augury.history.typed import Part
 from augury.history.versions import ABSORBED
+from augury.kernels.batch import Batch
 from augury.kernels.bitemporal import NEVER
 from augury.kernels.columns import arrow_type
 from augury.kernels.composite.state import CompositeState
-from augury.kernels.firing import Refusal
+from augury.kernels.firing import Refusal, Switched
 
 _NOTHING: Final = Arrivals()
 
@@ -52,13 +53,38 @@ def advance(
     _Steps(plan, state, tick, known, ruling).advance(came, upto)
 
 
-def advance_again(plan: EnginePlan, state: EngineState, read: Read, upto: int, ruling: Ruling) -> None:
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A rule, group or trigger was enabled or disabled, after the version of a `seq`, when time had gone so far."""
+
+    after_seq: int
+    after_us: int
+    kind: Switched
+    name: str
+    on: bool
+
+
+def turn(state: TriggersState, kind: Switched, name: str, on: bool) -> None:
+    """Enable or disable a rule, group or trigger from now on."""
+    (state.off.discard if on else state.off.add)((kind, key_of(name)))
+
+
+def advance_again(
+    plan: EnginePlan, state: EngineState, read: Read, upto: int, ruling: Ruling, turns: Sequence[Turned]
+) -> None:
     """The same over versions that were read before: no rule runs, and what rules posted is among them."""
     steps = _Steps(plan, state, upto, None, ruling)
+    state.triggers.pending = []
     state.chronon.note(read, plan.received)
     if len(read.batch):
         state.seq = int(read.batch.seq[-1])
-    steps.detect(read, upto)
+    begin = 0
+    for one in turns:
+        end = int(np.searchsorted(read.batch.seq, one.after_seq, side="right"))
+        steps.detect(read.batch.part(begin, end), one.after_us)
+        turn(state.triggers, one.kind, one.name, one.on)
+        begin = end
+    steps.detect(read.batch.part(begin, len(read.batch)) if begin else read.batch, upto)
 
 
 @dataclass(slots=True)
@@ -85,11 +111,11 @@ class _Steps:
         read = read_arrivals(self.plan, self.state, came, self.tick, self.known, until)
         self.state.chronon.note(read, self.plan.received)
         self._settle(posts, read)
-        self.detect(read, upto)
+        self.detect(read.batch, upto)
 
-    def detect(self, read: Read, upto: int) -> None:
+    def detect(self, batch: Batch, upto: int) -> None:
         """Let MATCH, COMPOSITE and triggers go on."""
-        chronon, histories = self.state.chronon, Histories(read.batch)
+        chronon, histories = self.state.chronon, Histories(batch)
         for number, unit in enumerate(self.plan.units):
             if isinstance(unit, SelectUnit):
                 continue

@@ -130,5 +130,3 @@ def _arguments(structure: Structure) -> Iterable[Scalar]:
 
 def _posts(rule: Rule) -> bool:
     return any(isinstance(deed, Post) for deed in (*rule.actions, *rule.alternatives))
-
-

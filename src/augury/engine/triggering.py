@@ -20,7 +20,7 @@ from augury.engine.detecting import SELECTED, Histories
 from augury.engine.firing import fired_trigger
 from augury.engine.plan import EnginePlan
 from augury.engine.rules import Calling, NoFunctions, Setting, calls_of, returned_of
-from augury.engine.state import EngineState, TriggersState, TriggerState, Waiting
+from augury.engine.state import EngineState, TriggersState, Waiting
 from augury.engine.trigger_plan import TriggerUnit
 from augury.event import key_of
 from augury.kernels.batch import ASSERT, Batch, Integers
@@ -94,9 +94,7 @@ class _Looking:
             return
         before = state.detection.places
         index = rows_of(detector, state.detection, history, shared).index
-        found, errors = step_found(
-            detector, state.detection, history, self.plan.chronon_us, until, shared=shared
-        )
+        found, errors = step_found(detector, state.detection, history, self.plan.chronon_us, until, shared=shared)
         if errors:
             self.chronon.errors[unit.trigger.name] = self.chronon.errors.get(unit.trigger.name, 0) + errors
         ranked = []
@@ -328,9 +326,7 @@ def _waiting(unit: TriggerUnit, found: Found) -> Waiting:
     }
     last = parts[-1][0]
     of_last = {**last.values, "occ_time": last.occ_time, "det_time": last.det_time} if unit.by_clock else {}
-    return Waiting(
-        found.occ.det_time, found.occ.until, tuple(constituents(found.occ)), values, (last.name, of_last)
-    )
+    return Waiting(found.occ.det_time, found.occ.until, tuple(constituents(found.occ)), values, (last.name, of_last))
 
 
 def disabled(plan: EnginePlan, state: TriggersState) -> frozenset[str]:
@@ -349,5 +345,3 @@ def forget_expired(state: EngineState) -> None:
     for one in state.triggers.each:
         if one.waiting:
             one.waiting = [each for each in one.waiting if each.until >= state.tick]
-
-
