@@ -22,7 +22,8 @@ _ROWS_AT_ONCE: Final = 1_000
 _IDS_AT_ONCE: Final = 500
 _NO_KEY: Final[sa.ColumnElement[str]] = sa.literal_column(f"'{NO_KEY}'")
 _COLUMNS: Final = tuple(
-    s.outbox.c[name] for name in ("id", "idempotency_key", "action", "arguments", "event", "key", "tick", "seq")
+    s.outbox.c[name]
+    for name in ("id", "idempotency_key", "action", "arguments", "event", "key", "tick", "seq", "trigger", "rule")
 )
 
 
@@ -198,8 +199,8 @@ def _is_first(row: sa.FromClause, known: Known) -> sa.ColumnElement[bool]:
 
 
 def _waiting(row: Any) -> Waiting:
-    id_, key, action, arguments, event, event_key, tick, seq, attempts = row[:9]
-    return Waiting(id_, key, action, arguments, event, event_key, tick, seq, attempts or 0)
+    id_, key, action, arguments, event, event_key, tick, seq, trigger, rule, attempts = row[:11]
+    return Waiting(id_, key, action, arguments, event, event_key, tick, seq, attempts or 0, trigger, rule)
 
 
 def _keep(connection: sa.Connection, noted: Sequence[Noted]) -> None:
