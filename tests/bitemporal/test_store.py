@@ -588,15 +588,6 @@ def test_after_its_first_tick_only_statements_may_change(store_url: str) -> None
         assert store.last_tick() == tick_at(1)
 
 
-def test_a_store_of_another_format_is_refused(store_url: str) -> None:
-    with open_store(store_url, program()) as store, store.writer.begin() as connection:
-        connection.execute(s.settings.update().where(s.settings.c.name == "store_format").values(value="0"))
-    with pytest.raises(StoreMismatch, match="the store has format 0, and this version of Augury reads format 2"):
-        open_store(store_url, program())
-    with pytest.raises(StoreMismatch):
-        stored_classes(store_url)
-
-
 def test_there_is_no_store(tmp_path: Path, postgres_url: str) -> None:
     with pytest.raises(NoStore, match="there is no store"):
         open_store(str(tmp_path / "nothing.db"), read_only=True)

@@ -22,6 +22,7 @@ from augury.history.views import system_names
 from augury.local.store import tables as s
 from augury.local.store.errors import StoreMismatch
 from augury.local.store.firing_tables import FiringTable, fit_triggers, stored_triggers, type_of
+from augury.local.store.migrations import migrate, require_present
 from augury.local.store.names import ClassNames, attribute_columns, class_names, system_columns
 
 
@@ -41,17 +42,8 @@ def has_catalogue(connection: sa.Connection) -> bool:
 
 def stored(connection: sa.Connection) -> list[Stored]:
     """The classes of a store, in the order in which they came into it; raises `StoreMismatch`."""
-    require_format(connection)
+    require_present(connection)
     return _read_classes(connection)
-
-
-def require_format(connection: sa.Connection) -> None:
-    """Refuse a store that is written otherwise than this version reads; raises `StoreMismatch`."""
-    settings = {row.name: row.value for row in connection.execute(sa.select(s.settings))}
-    written = settings.get("store_format")
-    if written != str(s.STORE_FORMAT):
-        sentence = f"the store has format {written}, and this version of Augury reads format {s.STORE_FORMAT}"
-        raise StoreMismatch((sentence,))
 
 
 def add_outbox(connection: sa.Connection) -> None:
@@ -124,11 +116,17 @@ def held(connection: sa.Connection) -> Held:
     return Held(tables_of(stored(connection)), stored_triggers(connection))
 
 
+def ready(connection: sa.Connection) -> str | None:
+    """Make our own tables where there are none, and migrate older ones; a sentence about that, if so."""
+    if has_catalogue(connection):
+        return migrate(connection)
+    s.ours.create_all(connection)
+    connection.execute(s.settings.insert(), {"name": "store_format", "value": str(s.STORE_FORMAT)})
+    return None
+
+
 def fit(connection: sa.Connection, program: Program) -> Held:
-    """Make a store ready for a program, and give its tables; raises `StoreMismatch`."""
-    if not has_catalogue(connection):
-        s.ours.create_all(connection)
-        connection.execute(s.settings.insert(), {"name": "store_format", "value": str(s.STORE_FORMAT)})
+    """Make a store, which is `ready`, fit for a program, and give its tables; raises `StoreMismatch`."""
     known = stored(connection)
     add_outbox(connection)
     if wrong := mismatches((one.event_class for one in known), program):

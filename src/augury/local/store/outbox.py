@@ -16,6 +16,7 @@ from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.database import Database, database, failing
 from augury.local.store.errors import NoStore
+from augury.local.store.migrations import require_present
 from augury.local.store.waiting import NO_KEY, Known, Listed, Looked, Noted, Page, State, Waiting, Wanted
 
 _ROWS_AT_ONCE: Final = 1_000
@@ -42,7 +43,7 @@ def open_outbox(url: str, *, alone: bool) -> SqlOutbox:
             with engine.begin() as connection:
                 if not catalogue.has_catalogue(connection):
                     raise NoStore(f"`{held.place}` holds no store of Augury")
-                catalogue.require_format(connection)
+                require_present(connection)
                 catalogue.add_outbox(connection)
         return SqlOutbox(held, engine)
     except BaseException:

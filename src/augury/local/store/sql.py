@@ -6,7 +6,8 @@ readers beside it. Each `append` and each `commit` is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, Literal, overload
 
@@ -23,7 +24,8 @@ from augury.event import EventClass, key_of
 from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.database import Database, database, failing
-from augury.local.store.errors import AlreadyCommitted, StoreMismatch
+from augury.local.store.errors import AlreadyCommitted, NoStore, StoreMismatch
+from augury.local.store.migrations import migrate
 from augury.local.store.reading import (
     FIRST_US,
     SNAPSHOT_FORMAT,
@@ -34,11 +36,19 @@ from augury.local.store.reading import (
     read_store,
 )
 
+LOG: Final = logging.getLogger("augury")
+
 SNAPSHOTS_KEPT: Final = 3
 
 
+Report = Callable[[str], None]
+"""Takes a sentence that somebody should see."""
+
+
 @overload
-def open_store(url: str, program: Program, *, read_only: Literal[False] = False) -> SqlStore:
+def open_store(
+    url: str, program: Program, *, read_only: Literal[False] = False, report: Report | None = None
+) -> SqlStore:
     """To write."""
 
 
@@ -47,16 +57,19 @@ def open_store(url: str, program: Program | None = None, *, read_only: Literal[T
     """To read."""
 
 
-def open_store(url: str, program: Program | None = None, *, read_only: bool = False) -> SqlReader:
+def open_store(
+    url: str, program: Program | None = None, *, read_only: bool = False, report: Report | None = None
+) -> SqlReader:
     """The store at a path or URL, made where there is none; who only reads needs no program, and one that exists.
 
-    Raises `NoStore`, `StoreMismatch`, `StoreFailed`, and for a second writer `StoreInUse`.
+    One that an older Augury wrote is migrated, which is reported. Raises `NoStore`, `StoreMismatch`, `StoreFailed`, and
+    for a second writer `StoreInUse`.
     """
     held = database(url)
     try:
         if not read_only:
             assert program is not None, "who writes says what"
-            return _writer(held, program)
+            return _writer(held, program, report or LOG.warning)
         reader = read_store(held)
         if program is not None:
             _refuse_other(reader, program)
@@ -66,12 +79,29 @@ def open_store(url: str, program: Program | None = None, *, read_only: bool = Fa
         raise
 
 
-def _writer(held: Database, program: Program) -> SqlStore:
+def _writer(held: Database, program: Program, report: Report) -> SqlStore:
     with failing(held.place):
         engine = held.writer()
         with engine.begin() as connection:
+            migrated = catalogue.ready(connection)
             tables = catalogue.fit(connection, program)
+    if migrated is not None:
+        report(migrated)
     return SqlStore(held, tables, engine, program)
+
+
+def migrate_store(url: str) -> str | None:
+    """Bring a store into the present format; a sentence that says so, None if it was. Raises as `open_store` does."""
+    held = database(url)
+    try:
+        if not held.exists():
+            raise NoStore(f"there is no store `{held.place}`")
+        with failing(held.place), held.writer().begin() as connection:
+            if not catalogue.has_catalogue(connection):
+                raise NoStore(f"`{held.place}` holds no store of Augury")
+            return migrate(connection)
+    finally:
+        held.close()
 
 
 def stored_classes(url: str) -> tuple[EventClass, ...]:

@@ -216,7 +216,19 @@ classes = sa.Table(
     required("now_name", Words),
     required("archive_name", Words),
     required("meaning", Words),
+    required("is_there", sa.Boolean, server_default=sa.true()),
 )
+"""A class that the program no longer has is not there; its tables stay."""
+
+former = sa.Table(
+    "augury_former",
+    ours,
+    sa.Column("table_name", Words, primary_key=True),
+    required("class", Words),
+    required("until_tick", Moment),
+    required("meaning", Words),
+)
+"""What complex classes had found before they came to mean something else."""
 
 attributes = sa.Table(
     "augury_attributes",
@@ -244,10 +256,14 @@ triggers = sa.Table(
     ours,
     sa.Column("trigger", Words, primary_key=True),
     sa.Column("position", sa.Integer),
+    sa.Column("since_tick", Moment),
     required("table_name", Words),
     required("meaning", Words),
 )
-"""The position is NULL where the program no longer has the trigger: its firings stay."""
+"""The position is NULL where the program no longer has the trigger: its firings stay.
+
+A trigger has seen nothing up to the tick `since_tick`; NULL is from the first on.
+"""
 
 parameters = sa.Table(
     "augury_parameters",
