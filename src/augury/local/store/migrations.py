@@ -112,7 +112,7 @@ def require_present(connection: sa.Connection) -> None:
         raise StoreMismatch(
             (
                 f"the store has format {found}, and this version of Augury reads format {s.STORE_FORMAT}: migrate it "
-                "by `augury store migrate STORE`, or by running its program on it; all that is in it stays, and an older "
+                "by `augury store migrate STORE`, or by running its program on it; what is in it stays, and an older "
                 "Augury cannot open it afterwards",
             )
         )
