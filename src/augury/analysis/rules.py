@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from augury.algebra import rule as a
+from augury.algebra.composite import constituent_classes
 from augury.algebra.operators import castable
 from augury.algebra.scalar import Scalar, dump
-from augury.analysis.composite import constituent_classes
 from augury.analysis.declarations import Declarations, Names, enumerated, find_class, fits, resolve_type, unknown
 from augury.analysis.derivations import composite_plan
 from augury.analysis.references import counted, quoted

@@ -16,6 +16,7 @@ from augury.algebra.rule import Trigger
 from augury.algebra.scalar import Field, Value
 from augury.event import key_of
 from augury.kernels.firing import Firing, Functions, Switched, Turn
+from augury.kernels.fitting import fitted_or_null
 from augury.kernels.reference.bitemporal import Raw, Reason, Rejected, Run, Select, Version
 from augury.kernels.reference.bitemporal.conditions import field_of
 from augury.kernels.reference.bitemporal.detecting import Item, Place
@@ -33,7 +34,6 @@ from augury.kernels.reference.triggers.happening import Happening, happening, la
 from augury.kernels.reference.triggers.queueing import Entry, depth_at, inserted, posts_of, raw_of, settled
 from augury.kernels.reference.triggers.structures import Setting, calls_of, returned_of
 from augury.kernels.reference.triggers.turning import Life, in_force, is_on, lives, program_at
-from augury.kernels.reference.triggers.values import fitted_or_null
 
 DEPTH_MAX: Final = 32
 """How many posts may follow from one another, if nobody says otherwise."""

@@ -25,7 +25,8 @@ from augury.kernels.firing import (
     Refusal,
     RuleFailed,
 )
-from augury.kernels.reference.triggers.values import Unfit, fitted, fitted_or_null, value_of
+from augury.kernels.fitting import Unfit, fitted, fitted_or_null
+from augury.kernels.reference.triggers.values import value_of
 
 
 @dataclass(frozen=True, slots=True)
