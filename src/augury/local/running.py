@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from augury.algebra.program import Program
+from augury.algebra.program import Program, require_program
 from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
 from augury.engine.plan import EnginePlan, engine_plan
@@ -73,6 +73,7 @@ class LocalEngine:
         snapshot_versions_min: int = SNAPSHOT_VERSIONS_MIN,
     ) -> None:
         """Open the store, and come to the state after its last tick; raises `CannotRun` and what the store does."""
+        require_program(program)
         selects = runnable(program)
         self.program = program
         self.clock = clock
