@@ -1,7 +1,7 @@
 """One Spark session for each process that runs tests: starting one takes longer than most tests.
 
-Where two processes run the tests of this folder, what takes long begins first, so that none of them is idle at the end,
-and a file whose tests share something dear (a broker, a run that was never disturbed) stays in one of them.
+Where several processes run the tests of this folder, what takes long begins first, so that none of them is idle at the
+end, and files whose tests share something dear (a broker, a cluster, a run that was never disturbed) stay in one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ ON_A_CLUSTER = ("test_clusters.py", "test_shipped.py")
 
 LONG_FIRST = (
     "test_recovery.py",
+    "test_clusters.py",
     "test_equality.py",
     "test_kafka.py",
-    "test_clusters.py",
+    "test_remote.py",
     "test_disorder.py",
     "test_live.py",
     "test_changed.py",
