@@ -337,18 +337,6 @@ def test_the_time_line_of_a_long_test_is_cut_around_the_parting(tmp_path: Path) 
     assert " after\n" in result.stdout
 
 
-def test_rules_are_said_not_to_run(tmp_path: Path) -> None:
-    program = PROGRAM + (
-        "RULE Approve (card INT) CONDITION card > 1 ACTION approve(card);\n"
-        "TRIGGER t (card INT, device STRING) TRIGGEREVENT Login RULESTRUC Approve(card);"
-    )
-    path = suite(tmp_path, "events: [Login(card=1) at 0s]\n    expect: []", program=program)
-    result = run(path)
-    assert result.exit_code == 0, result.output
-    assert "rule Approve: rules do not run yet" in result.stdout
-    assert "trigger t: triggers do not run yet" in result.stdout
-
-
 def test_suites_of_one_program_are_counted_together(tmp_path: Path) -> None:
     suite(tmp_path, "events: [Login(card=1) at 0s]\n    expect: []").rename(tmp_path / "one.yaml")
     suite(tmp_path, f"events:\n      {WARM}\n    expect_some: [Quick]").rename(tmp_path / "two.yaml")

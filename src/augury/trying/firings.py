@@ -5,7 +5,7 @@ In: a program and a `FiredTrigger` of its engine. Out: frozen values, and JSON w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from augury.algebra.program import Program
 from augury.algebra.rule import ActionCall, Rule, Trigger
 from augury.algebra.scalar import Constant, Value, dump
 from augury.clock import moment_of
+from augury.engine.firing_rows import call_row
 from augury.engine.ticked import FiredTrigger
 from augury.event import Attribute, key_of
 from augury.history.raw import whole_json
@@ -46,13 +47,17 @@ Did = DidAct | DidPost
 
 @dataclass(frozen=True, slots=True)
 class RanRule:
-    """A rule of a structure: its arguments, the text of its condition, what became of it, and what it did."""
+    """A rule of a structure: its arguments, the text of its condition, what became of it, and what it did.
+
+    `row` is the same as a store keeps it.
+    """
 
     rule: str
     outcome: Outcome
     condition: str | None
     arguments: tuple[tuple[str, Constant], ...]
     deeds: tuple[Did, ...]
+    row: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,9 @@ def trigger_of(program: Program, fired: FiredTrigger) -> Trigger:
 def _ran(program: Program, call: Call) -> RanRule:
     rule = next(one for one in program.rules if key_of(one.name) == key_of(call.rule))
     condition = None if rule.condition is None else dump(rule.condition)
-    return RanRule(
-        rule.name, call.outcome, condition, _named(rule.parameters, call.arguments), tuple(_did(program, rule, call))
-    )
+    arguments = _named(rule.parameters, call.arguments)
+    row = call_row(program, rule, call)
+    return RanRule(rule.name, call.outcome, condition, arguments, tuple(_did(program, rule, call)), row)
 
 
 def _did(program: Program, rule: Rule, call: Call) -> Iterator[Did]:
@@ -198,24 +203,6 @@ def triggered_json(one: Triggered) -> dict[str, Any]:
         "seq": firing.seq,
         "constituents": list(firing.constituents),
         "parameters": {name: plain_value(value) for name, value in one.parameters},
-        "rules": [_rule_json(rule) for rule in one.rules],
+        "calls": [{**rule.row, "condition": rule.condition} for rule in one.rules],
         "returned": firing.returned,
     }
-
-
-def _rule_json(rule: RanRule) -> dict[str, Any]:
-    return {
-        "rule": rule.rule,
-        "outcome": rule.outcome.value,
-        "condition": rule.condition,
-        "arguments": {name: plain_value(value) for name, value in rule.arguments},
-        "deeds": [_deed_json(deed) for deed in rule.deeds],
-    }
-
-
-def _deed_json(deed: Did) -> dict[str, Any]:
-    if isinstance(deed, DidAct):
-        arguments = list(map(plain_value, deed.arguments))
-        return {"action": deed.name, "args": arguments, "value": deed.value, "failure": deed.failure}
-    values = {name: plain_value(value) for name, value in deed.values}
-    return {"post": deed.event_class, "values": values, "seq": deed.seq, "refused": deed.refused}
