@@ -1,13 +1,15 @@
-"""The examples with triggers: what stands beside them is what the slow reference says."""
+"""The examples with triggers: what stands beside them is what the slow reference says, and what runs print."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import augury
 from augury.algebra.program import Program
+from augury.cli import app
 from augury.kernels.firing import Outcome
 from augury.kernels.reference.triggers import Triggered
 from tests.triggers.told import lines, told
@@ -26,6 +28,14 @@ def example(request: pytest.FixtureRequest) -> tuple[Path, Program, Triggered]:
 def test_what_stands_beside_it_is_what_the_reference_says(example: tuple[Path, Program, Triggered]) -> None:
     folder, program, found = example
     assert list(lines(program, found)) == (folder / "expected.ndjson").read_text("utf-8").splitlines()
+
+
+def test_a_run_prints_what_stands_beside_it(example: tuple[Path, Program, Triggered]) -> None:
+    folder, _, _ = example
+    path, events = str(folder / f"{folder.name}.bicepl"), str(folder / "events.jsonl")
+    done = CliRunner().invoke(app, ["run", path, "--events", events, "--engine", "local"])
+    assert done.exit_code == 0
+    assert done.stdout == (folder / "expected.ndjson").read_text("utf-8")
 
 
 def test_every_trigger_fires_and_every_rule_runs_both_ways_it_has(example: tuple[Path, Program, Triggered]) -> None:

@@ -76,7 +76,7 @@ def test_the_suite_of_an_example_passes(name: str) -> None:
 
 
 def test_every_example_that_is_tested_is_there() -> None:
-    assert {"card", "discount", "groceries", "orders", "parcels"} <= set(EXAMPLES)
+    assert {"brokerage", "card", "discount", "groceries", "orders", "parcels", "travel"} <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("examples/*/expected.ndjson")))
