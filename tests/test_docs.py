@@ -49,7 +49,7 @@ from augury.types import TYPE_NAMES
 
 ROOT = Path(__file__).parents[1]
 UNTESTED_TAGS = {"", "text", "sh", "json", "sql", "java", "toml", "mermaid"}
-PATH_PREFIXES = ("src/", "docs/", "examples/", "tests/", "benchmarks/")
+PATH_PREFIXES = ("src/", "docs/", "examples/", "tests/", "benchmarks/", "deploy/")
 EXPRESSIONS: dict[str, Callable[[str, Findings], object]] = {
     "match": parse_match,
     "composite": parse_composite,
