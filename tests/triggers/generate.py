@@ -85,7 +85,7 @@ def generate(seed: int, *, turns: bool = True) -> Generated:
             break
         except ProgramError:
             continue
-    raws = _raws(random, made.subscribed)
+    raws = [raw for raw in _raws(random, made.subscribed) if _has_key(program, raw)]
     last = max(raw.det_time or 0 for raw in raws)
     return Generated(
         made.text,
@@ -297,6 +297,13 @@ def _raws(random: Random, classes: Sequence[str]) -> list[Raw]:
         values = (random.randint(1, 2), random.choice([0, 1, 2, 3, None]))
         raws.append(Raw(random.choice(classes), values, occ_time, clock, "e" if random.random() < 0.03 else None))
     return raws
+
+
+def _has_key(program: Program, raw: Raw) -> bool:
+    """A row without a key is refused by itself, before anything looks at it."""
+    plan = program.class_plan(raw.event_class)
+    assert plan is not None
+    return all(raw.values["kv".index(name)] is not None for name in plan.event_class.key)
 
 
 # ---- while it runs --------------------------------------------------------------------------------

@@ -343,9 +343,11 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
 
 def next_tick(plan: EnginePlan, state: EngineState) -> int:
     """The next tick with work to do if nothing comes; ticks before it may be left out. NEVER if there is none."""
+    chronon_us = plan.chronon_us
+    if state.chronon.upto is not None:
+        return tick_reading(state.chronon.upto, chronon_us)
     if state.tick is None:
         return NEVER
-    chronon_us = plan.chronon_us
     times = [state.expiry.next_due() - 1]  # at the tick after it
     posted = next_by_clock(plan, state.tick)
     times += [] if posted is None else [posted]
