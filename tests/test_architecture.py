@@ -121,7 +121,7 @@ TIMES_COMPARED = {
     "local/store/memory.py: MemoryStore.history": "SET HISTORY RETAIN, where the history is kept",
     "local/store/reading.py: SqlReader.history": "SET HISTORY RETAIN, where the history is kept",
     "local/store/reading.py: SqlReader.snapshots": "a snapshot is found by its tick",
-    "local/store/reading.py: SqlReader.read_after": "the part of the log that recovery asks for",
+    "local/store/reading.py: SqlReader._read_by_tick": "the part of the log that recovery asks for",
     "local/store/reading.py: last_tick": "the end of the log",
     "local/store/reading.py: first_after": "a place in the log",
     "local/store/sql.py: SqlStore._refuse_committed": "ticks are committed once and in order",

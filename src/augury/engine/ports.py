@@ -131,6 +131,10 @@ class Store(KnownVersions, Protocol):
         """What there is of which class, also of those no longer in the program."""
         ...
 
+    def everything(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class that is kept, in order, also what is no longer part of its history."""
+        ...
+
     def past(self, program: Program) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
         """What each committed tick read, in order, of the classes that another program has."""
         ...

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from augury.algebra.composite import Primitive, walk
+from augury.algebra.composite import walk
 from augury.algebra.dump import dump_binding, dump_class, dump_detection, dump_rule, dump_source, dump_trigger
-from augury.algebra.expression import MatchPlan
+from augury.algebra.expression import MatchPlan, Primitive
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.rule import Trigger
 from augury.clock import show_duration
@@ -299,7 +299,7 @@ def _not_whole(new: Program, held: Held) -> Iterator[Diagnostic]:
         kept, there_were = held.versions.get(key_of(plan.event_class.name), (0, 0))
         if _is_received(plan) and kept < there_were:
             yield _refusal(
-                f"of {there_were:,} versions of `{plan.event_class.name}` {kept:,} are left, as SET HISTORY RETAIN says",
+                f"of {there_were:,} versions of `{plan.event_class.name}` {kept:,} are left by SET HISTORY RETAIN",
                 "what changes is worked out from all of them: change rules, groups and triggers only, or begin another "
                 "store",
                 plan.event_class,

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
@@ -24,9 +25,11 @@ from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Snapshot, Store, Torn
+from augury.engine.rebuilding import begin_triggers
+from augury.engine.replacing import Changes, compare
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
 from augury.engine.state import EngineState, initial
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, tick_reading, ticks
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history import views
@@ -35,6 +38,7 @@ from augury.history.raw import RawRows
 from augury.history.values import Moment, as_microseconds
 from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
+from augury.local.applying import applied
 from augury.local.engine import triggers_not_run
 from augury.local.posts import PostRefused, Posts, Receipt
 from augury.local.store.errors import AlreadyCommitted
@@ -230,6 +234,37 @@ class LocalEngine:
         assert self._state.tick is not None
         return Snapshot(self._state.tick, saved_state(self._plan, self._state))
 
+    # ---- another program -------------------------------------------------------------------------
+
+    def plan(self, program: Program) -> Changes:
+        """What it would do if another program took the place of this one; nothing is changed."""
+        return compare(self.program, program, self._store.held())
+
+    def apply(self, program: Program) -> Changes:
+        """Let another program take the place of this one, at a tick boundary, all of it or nothing; says what it did.
+
+        Events of a chronon that is half read are read to its end first. Raises `CannotChange` for what cannot be,
+        `CannotRun`, and what the store does; then everything is as it was.
+        """
+        self._refuse_if_closed()
+        with self._working:
+            self._come_to_boundary()
+            done = applied(self._plan, self._state, self._store, program, self._ports)
+            self.program, self._plan, self._state = program, done.plan, done.state
+            self._ports = replace(self._ports, selects=done.selects)
+            self._posts.turn_to(program)
+            self._read_since_snapshot = 0
+            return done.changes
+
+    def _come_to_boundary(self) -> None:
+        """Come to the state after a committed tick, of which nothing is kept otherwise."""
+        if self._is_spoiled:
+            self._reload()
+        list(self._kept_at_last())
+        upto = self._state.chronon.upto
+        if upto is not None:
+            self.advance_to(tick_reading(upto, self._plan.chronon_us))
+
     # ---- recovering ------------------------------------------------------------------------------
 
     def _reload(self) -> None:
@@ -247,8 +282,11 @@ class LocalEngine:
         if last is None:
             return state
         reads = self._whole(state, self._store.read_after(state.tick))
+        begun = self._store.begun()
         for ticked in ticks_again(self._plan, state, reads, last, self._ports):
             self._read_since_snapshot += sum(map(len, ticked.read))
+            begin_triggers(self._plan, state, begun)
+        state.triggers.fired = {key_of(name): count for name, count in self._store.firing_counts().items()}
         return state
 
     def _from_snapshot(self) -> EngineState:

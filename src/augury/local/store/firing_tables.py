@@ -144,7 +144,8 @@ def _describe(connection: sa.Connection, program: Program, begun: Collection[str
     """Write down what triggers, rules and groups there are now."""
     connection.execute(s.triggers.update().values(position=None))
     stored = {key_of(name): name for name in connection.execute(sa.select(s.triggers.c.trigger)).scalars()}
-    last = connection.execute(sa.select(sa.func.max(s.ticks.c.tick, type_=s.Moment()))).scalar()
+    newest_first = sa.select(s.ticks.c.tick).order_by(s.ticks.c.tick.desc()).limit(1)
+    last = connection.execute(newest_first).scalar()
     for position, trigger in enumerate(program.triggers, 1):
         same = s.triggers.c.trigger == stored[key_of(trigger.name)]
         told: dict[str, object] = {"position": position, "meaning": dump_trigger(trigger)}

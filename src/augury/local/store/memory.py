@@ -104,7 +104,7 @@ class MemoryStore:
 
     def history(self, event_class: EventClass) -> pa.Table:
         """Every version of a class, in order, with the columns of `history.views`."""
-        table = history_of(event_class, list(self._parts(event_class, "read", "derived")))
+        table = self.everything(event_class)
         last = self.last_tick()
         if self._retain_us is None or last is None:
             return table
@@ -112,6 +112,10 @@ class MemoryStore:
         gone = np.concatenate([np.empty(0, np.int64), *purged])
         retained = integers(table["det_time"]) >= last - self._retain_us
         return table.filter(pa.array(retained | current(table, event_class, gone)))
+
+    def everything(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class, in order, also what is no longer part of its history."""
+        return history_of(event_class, list(self._parts(event_class, "read", "derived")))
 
     def posts_pending(self) -> tuple[str, ...]:
         """What rules posted at the last committed tick itself, for the next one to read."""

@@ -80,6 +80,13 @@ class SqlReader:
         table = pa.concat_tables([history_schema(tables.event_class).empty_table(), *parts])
         return table if forgotten is None else table.sort_by(table.column_names[0])
 
+    def everything(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class that is kept, in order, also what is no longer part of its history."""
+        tables = self._tables_of(event_class)
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            parts = list(self._in_parts(connection, tables, sa.true()))
+        return pa.concat_tables([history_schema(tables.event_class).empty_table(), *parts])
+
     def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
         """Those of the ids that a version of this class has."""
         column = self._tables_of(event_class).column("event_id")

@@ -1,0 +1,92 @@
+"""A program takes the place of another while an engine runs: what it does, and doing it, in one transaction.
+
+In: the plan and the state of an engine after a tick, its store, the new program. Out: `Applied`: the engine goes on
+with. Before the store has adopted it nothing is changed; afterwards everything is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from augury.algebra.program import Program
+from augury.duck.selects import runnable
+from augury.engine.history_rows import history_of
+from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.ports import Adoption, Selects, Snapshot, Store
+from augury.engine.rebuilding import Parts, Rebuilt, carried_over, worked_out
+from augury.engine.replacing import CannotChange, Change, Changes, Kind, State, What, compare
+from augury.engine.snapshot import saved_state
+from augury.engine.state import EngineState
+from augury.engine.tick import Ports
+from augury.event import ClassKind, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A program that is the store's now, with what an engine needs to go on with it."""
+
+    changes: Changes
+    plan: EnginePlan
+    selects: Selects
+    state: EngineState
+
+
+def applied(old: EnginePlan, state: EngineState, store: Store, program: Program, ports: Ports) -> Applied:
+    """Make a program the store's; raises `CannotChange`, `CannotRun` and what the store does."""
+    changes = compare(old.program, program, store.held())
+    if changes.refused:
+        raise CannotChange(changes.refused)
+    selects, new = runnable(program), engine_plan(program)
+    triggers = changes.of(Kind.TRIGGER)
+    kept = {name for name, one in triggers.items() if one.state is State.KEPT}
+    if changes.replays:
+        found = worked_out(old, new, state, kept, store.past(program), replace(ports, selects=selects))
+        anew = _anew(store, new, found)
+        changes = replace(changes, each=tuple(_as_found(one, anew) for one in changes.each))
+    else:
+        found, anew = carried_over(old, new, state, kept), {}
+    snapshot = None if state.tick is None else Snapshot(state.tick, saved_state(new, found.state))
+    begun = frozenset(name for name, one in triggers.items() if one.state is State.BEGINS)
+    store.adopt(Adoption(program, anew, found.purged, begun, snapshot))
+    return Applied(changes, new, selects, found.state)
+
+
+def _anew(store: Store, plan: EnginePlan, found: Rebuilt) -> dict[str, Parts]:
+    """The complex classes whose history comes out other than it is kept; where both are the same it stays."""
+    assert found.derived is not None
+    known = {key_of(one.name) for one in store.held().classes}
+    other = {}
+    for one in plan.classes:
+        name, event_class = key_of(one.event_class.name), one.event_class
+        if event_class.kind is not ClassKind.COMPLEX:
+            continue
+        parts = found.derived.get(name, [])
+        was = store.everything(event_class) if name in known else None
+        if (was is None and parts) or (was is not None and not _equal(was, history_of(event_class, parts))):
+            other[name] = parts
+    return other
+
+
+def _equal(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two histories say the same; NaN is itself."""
+    if one.num_rows != other.num_rows:
+        return False
+    return all(a.equals(b) or _texts(a) == _texts(b) for a, b in zip(one.columns, other.columns, strict=True))
+
+
+def _texts(column: pa.ChunkedArray) -> list[str]:
+    return list(map(repr, column.to_pylist()))
+
+
+def _as_found(change: Change, anew: dict[str, Parts]) -> Change:
+    """What became of a class, which is known now."""
+    if change.kind is not Kind.CLASS or change.what not in (What.SAME, What.CHANGED):
+        return change
+    if key_of(change.name) in anew and change.state is State.KEPT:
+        why = "events it is built on live longer or shorter now: its history is derived anew"
+        return replace(change, state=State.REBUILT, why=why)
+    if change.state is State.REBUILT and change.what is What.SAME and key_of(change.name) not in anew:
+        return replace(change, state=State.KEPT, why="")
+    return change
