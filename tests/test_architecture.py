@@ -115,6 +115,7 @@ PRIMITIVE_HOMES = ("augury.algebra.scalar.Timing", "augury.kernels.bitemporal.pr
 TIMES_COMPARED = {
     "local/running.py: LocalEngine.ticks_to": "a clock that went back is reported; the tick itself never sees it",
     "local/running.py: LocalEngine._kept_at_last": "whether the tick in the store is this one: a name, not an order",
+    "local/applying.py: _is_at_boundary": "whether the clock says that a chronon is over, so that its tick is due",
     "local/posts.py: Posts._timed": "a mark that stands for no time at all",
     "local/store/memory.py: MemoryStore.commit": "ticks are committed once and in order",
     "local/store/memory.py: MemoryStore.read_after": "the part of the log that recovery asks for",

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -289,7 +290,7 @@ TRIGGER {name} () TRIGGEREVENT Paid COMPOSITEEVENT Order > Paid CONTEXT CHRONICL
 
 
 def fired(engine: LocalEngine, name: str) -> list[tuple[int, list[int]]]:
-    return [(row["number"], row["constituents"]) for row in engine._store.firings(name)]  # type: ignore[attr-defined]
+    return [(row["number"], row["constituents"]) for row in engine.firings(name)]
 
 
 def pair(engine: LocalEngine, second: int, *names: str) -> None:
@@ -434,3 +435,32 @@ def test_posts_that_wait_are_read_by_the_new_program(place: Any) -> None:
         assert [one.event_class.name for one in ticked.read] == ["Order"]
         assert len(ticked.rejected) == 1
         assert engine.history("Large").to_pylist()[-1]["account"] == 9
+
+
+# ---- in the middle of a chronon -------------------------------------------------------------------------------------
+
+
+def test_a_chronon_that_is_half_read_is_read_to_its_end_by_the_program_of_then(place: Any) -> None:
+    text = ORDER + PAID + PAIRS.format(name="Old")
+    with LocalEngine(program(text), place) as engine:
+        answer = engine.notify({"event": "Order", "det_time": tick_at(1) / SECOND, "account": 1, "amount": 20})
+        assert answer.seq == 1
+        paid = engine.notify({"event": "Paid", "det_time": (tick_at(1) + 1) / SECOND, "account": 1})
+        assert [fired.firing.trigger for fired in paid.firings] == ["Old"]
+        assert engine.tick is None
+        engine.apply(program(ORDER + PAID + LARGE))
+        assert engine.tick == tick_at(2)
+        assert engine.history("Paid").num_rows == 1
+        assert engine.history("Large")["account"].to_pylist() == [1]
+
+
+def test_an_engine_with_a_clock_waits_for_the_end_of_the_chronon(place: Any) -> None:
+    began = time.time_ns() // 1000
+    with LocalEngine(program(ORDER), place, clock=lambda: time.time_ns() // 1000) as engine:
+        engine.start()
+        engine.notify({"event": "Order", "account": 1, "amount": 20})
+        engine.apply(program(ORDER + LARGE))
+        assert engine.tick is not None
+        assert engine.tick <= time.time_ns() // 1000
+        assert engine.tick > began
+        assert engine.history("Large").num_rows == 1

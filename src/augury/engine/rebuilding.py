@@ -10,14 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from augury.engine.plan import EnginePlan
+from augury.engine.saved_triggers import loaded_trigger, saved_trigger
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
-from augury.engine.state import EngineState, TriggersState, TriggerState, initial, waiting_for
+from augury.engine.state import EngineState, TriggersState, initial, waiting_for
 from augury.engine.tick import Ports
 from augury.engine.ticked import ClassVersions, Ticked
-from augury.engine.trigger_plan import TriggerUnit
-from augury.event import EventClass, key_of
-from augury.kernels.composite import saved as composite_saved
-from augury.kernels.composite.state import GraphState
+from augury.event import key_of
 
 Parts = list[tuple[int, ClassVersions]]
 """Versions of a class by tick."""
@@ -77,26 +75,15 @@ def _without_triggers(plan: EnginePlan) -> EnginePlan:
 
 def _triggers(old: EnginePlan, new: EnginePlan, state: EngineState, kept: Collection[str]) -> TriggersState:
     """What waits for the triggers that go on; the others have seen nothing. What is switched off stays so, by name."""
-    before = {unit.name: (unit, one) for unit, one in zip(old.triggers, state.triggers.each, strict=True)}
+    before = {unit.name: number for number, unit in enumerate(old.triggers)}
     each = [
-        _moved(old, new, *before[unit.name], unit) if unit.name in kept else waiting_for(new, unit)
-        for unit in new.triggers
+        # By way of bytes: classes have other places now.
+        loaded_trigger(new, number, saved_trigger(old, before[unit.name], state))
+        if unit.name in kept
+        else waiting_for(new, unit)
+        for number, unit in enumerate(new.triggers)
     ]
     return replace(state.triggers, each=each)
-
-
-def _moved(old: EnginePlan, new: EnginePlan, was: TriggerUnit, state: TriggerState, unit: TriggerUnit) -> TriggerState:
-    """The state of a trigger, by way of bytes: classes have other numbers now."""
-    if was.detector is None or unit.detector is None or state.detection is None:
-        return TriggerState(None, state.waiting)
-    saved = composite_saved.saved(state.detection, was.detector, _seen(old, was))
-    found = composite_saved.loaded(saved, unit.detector, _seen(new, unit))
-    assert isinstance(found, GraphState), "it goes step by step"
-    return TriggerState(found, state.waiting)
-
-
-def _seen(plan: EnginePlan, unit: TriggerUnit) -> tuple[EventClass, ...]:
-    return (*plan.received_classes, *(plan.classes[place].event_class for place in unit.reads))
 
 
 def begin_triggers(plan: EnginePlan, state: EngineState, since: Mapping[str, int]) -> None:

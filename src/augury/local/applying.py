@@ -1,12 +1,15 @@
 """A program takes the place of another while an engine runs: what it does, and doing it, in one transaction.
 
-In: the plan and the state of an engine after a tick, its store, the new program. Out: `Applied`: the engine goes on
-with. Before the store has adopted it nothing is changed; afterwards everything is.
+In: an engine, the new program. Out: what was changed. Before the store has adopted it nothing is; afterwards
+everything is.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -19,8 +22,62 @@ from augury.engine.rebuilding import Parts, Rebuilt, carried_over, worked_out
 from augury.engine.replacing import CannotChange, Change, Changes, Kind, State, What, compare
 from augury.engine.snapshot import saved_state
 from augury.engine.state import EngineState
-from augury.engine.tick import Ports
+from augury.engine.tick import Ports, tick_reading
 from augury.event import ClassKind, key_of
+
+if TYPE_CHECKING:
+    from augury.local.running import LocalEngine
+
+
+BOUNDARIES_MISSED_MAX: Final = 3
+"""Ends of chronons that may pass with events read before anybody came by: then the next is waited for alone."""
+
+
+def apply_at_boundary(engine: LocalEngine, program: Program) -> Changes:
+    """Make a program an engine's, when nothing of a chronon is read yet."""
+    for missed in count():
+        with engine._working:
+            if _is_at_boundary(engine):
+                return _turned(engine, program)
+            if missed >= BOUNDARIES_MISSED_MAX:
+                while not _is_at_boundary(engine):
+                    _wait(engine)
+                return _turned(engine, program)
+        _wait(engine)
+    raise AssertionError("it counts for ever")
+
+
+def _is_at_boundary(engine: LocalEngine) -> bool:
+    """Whether the state is that after a committed tick; a chronon that is over, or has no clock, is read to its end."""
+    if engine._is_spoiled:
+        engine._reload()
+    for _ in engine._kept_at_last():
+        pass
+    end, now = _end_of(engine), engine._now()
+    if end is not None and (now is None or now >= end):
+        engine.advance_to(end)
+    return engine._state.chronon.upto is None
+
+
+def _end_of(engine: LocalEngine) -> int | None:
+    """When the tick comes that ends a chronon which is half read."""
+    upto = engine._state.chronon.upto
+    return None if upto is None else tick_reading(upto, engine._plan.chronon_us)
+
+
+def _wait(engine: LocalEngine) -> None:
+    end, now = _end_of(engine), engine._now()
+    if end is not None and now is not None:
+        time.sleep(max(end - now, 0) / 1_000_000)
+
+
+def _turned(engine: LocalEngine, program: Program) -> Changes:
+    done = applied(engine._plan, engine._state, engine._store, program, engine._ports)
+    engine.program, engine._plan, engine._state = program, done.plan, done.state
+    engine._ports = replace(engine._ports, selects=done.selects)
+    engine._posts.turn_to(program)
+    engine._read_since_snapshot = 0
+    return done.changes
 
 
 @dataclass(frozen=True, slots=True)
