@@ -447,9 +447,9 @@ def test_a_chronon_that_is_half_read_is_read_to_its_end_by_the_program_of_then(p
         assert answer.seq == 1
         paid = engine.notify({"event": "Paid", "det_time": (tick_at(1) + 1) / SECOND, "account": 1})
         assert [fired.firing.trigger for fired in paid.firings] == ["Old"]
-        assert engine.tick is None
+        ticks = [engine.tick]
         engine.apply(program(ORDER + PAID + LARGE))
-        assert engine.tick == tick_at(2)
+        assert [*ticks, engine.tick] == [None, tick_at(2)]
         assert engine.history("Paid").num_rows == 1
         assert engine.history("Large")["account"].to_pylist() == [1]
 

@@ -67,8 +67,9 @@ def _end_of(engine: LocalEngine) -> int | None:
 
 def _wait(engine: LocalEngine) -> None:
     end, now = _end_of(engine), engine._now()
-    if end is not None and now is not None:
-        time.sleep(max(end - now, 0) / 1_000_000)
+    left_us = 0 if end is None or now is None else end - now
+    if left_us > 0:
+        time.sleep(left_us / 1_000_000)
 
 
 def _turned(engine: LocalEngine, program: Program) -> Changes:
