@@ -456,6 +456,8 @@ def test_events_that_are_all_refused_are_told(app: typer.Typer, tmp_path: Path) 
     result = CliRunner().invoke(app, ["simulate", GROCERIES[0], "--events", str(events)])
     assert (result.exit_code, result.stdout) == (0, "")
     assert 'there is no event class "Nobody"' in result.stderr
+    early = CliRunner().invoke(app, ["simulate", *GROCERIES, "--until", "1999-01-01"])
+    assert (early.exit_code, early.stdout, early.stderr) == (0, "", "no event came by 1999-01-01: there is no tick\n")
 
 
 RUN = (

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from augury import limits
-from augury.algebra.program import Program
+from augury.algebra.program import Program, require_program
 from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
 from augury.engine.firing import read_post
@@ -84,6 +84,7 @@ class LocalEngine:
         `functions` are called at once by rules whose actions have their names, and give a value back; all other actions
         wait in the outbox. `post_depth_max` is how many posts of rules may follow from one another.
         """
+        require_program(program)
         selects = runnable(program)
         self.program = program
         self.clock = clock

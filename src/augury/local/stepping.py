@@ -87,8 +87,11 @@ class Steps:
             pass
 
     def _read(self, upto: int) -> None:
-        for _ in self._engine._ticks(tick_at_most(upto, self._engine._plan.chronon_us)):
-            pass
+        state, last = self._engine._state, tick_at_most(upto, self._engine._plan.chronon_us)
+        begun = state.tick if state.chronon.upto is None else state.chronon.upto
+        if begun is None or begun < last:
+            for _ in self._engine._ticks(last):
+                pass
         self.step(upto)
 
     def step(self, upto: int) -> None:

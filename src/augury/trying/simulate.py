@@ -16,7 +16,7 @@ from augury.engine.actions import key_ranks
 from augury.engine.known import KnownIds
 from augury.engine.plan import EnginePlan, engine_plan, ticks_too_often
 from augury.engine.state import EngineState, initial
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, require_few_due, ticks
 from augury.engine.ticked import Action, Ticked
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import came
@@ -67,6 +67,7 @@ class Simulation:
         if self.until_us is None and not len(self.came):
             self.rejected = told(self.came.refusals, self.came.place)
         try:
+            require_few_due(self.plan, self.state, self.came, self.until_us)
             for ticked in ticks(self.plan, self.state, self.came, self.until_us, Ports(self.selects, ids)):
                 ids.note(ticked)
                 yield ticked

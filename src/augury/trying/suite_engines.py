@@ -21,7 +21,7 @@ from augury.engine.known import KnownIds
 from augury.engine.lines import action_line, version_lines
 from augury.engine.plan import EnginePlan, engine_plan, ticks_too_often
 from augury.engine.state import initial
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, require_few_due, ticks
 from augury.engine.ticked import Ticked
 from augury.history.arrivals import arrived
 from augury.history.coming import came
@@ -65,9 +65,10 @@ class InProcess:
         failed: list[tuple[int, str, str]] = []
         read: set[str] = set()
         ran: set[tuple[str, Outcome]] = set()
-        ids = KnownIds()
+        state, ids = initial(self.plan), KnownIds()
         try:
-            for ticked in ticks(self.plan, initial(self.plan), every, until_us, Ports(self.selects, ids)):
+            require_few_due(self.plan, state, every, until_us)
+            for ticked in ticks(self.plan, state, every, until_us, Ports(self.selects, ids)):
                 ids.note(ticked)
                 got += _printed(self.program, ticked)
                 rejected |= _places(ticked.rejected)
