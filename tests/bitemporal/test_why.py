@@ -52,7 +52,7 @@ def test_what_cannot_be_run_is_refused_at_once() -> None:
         LocalEngine(augury.compile(event + ordered))
     rule = "RULE R (k INT) ACTION a(k); TRIGGER t (int k) TRIGGEREVENT A RULESTRUC R(k);"
     with LocalEngine(augury.compile(event + rule)) as engine:
-        assert engine.reports == ["the trigger `t` does not run yet"]
+        assert not engine.reports, "triggers run"
 
 
 def test_a_text_where_a_program_is_wanted_is_refused() -> None:
