@@ -1,0 +1,108 @@
+"""What a server serves, as one object that all routes share: an engine, its store, and what runs beside it.
+
+In: an engine at work and the place of its store. Out: pages of the store, threads to read it in, and a way to wait for
+what happens next. It knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+from augury.actions.deliver import Deliverer
+from augury.detectors.run import Detectors
+from augury.environment import Environment
+from augury.local.running import LocalEngine
+from augury.local.store.outbox import SqlOutbox, open_outbox
+from augury.local.store.pages import PagedReader, open_pages
+from augury.server.gathering import Gatherer
+
+_READING_THREADS: Final = 4
+"""Of the connections that read a store, one is left for the engine."""
+
+_LOOK_SECONDS: Final = 0.05
+"""How often it is looked whether something happened: a live client hears of it that much later."""
+
+_T = TypeVar("_T")
+
+
+class Served:
+    """An engine with all that routes need of it; made inside a running loop."""
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        store: str,
+        environment: Environment,
+        detectors: Detectors | None = None,
+        deliverer: Deliverer | None = None,
+    ) -> None:
+        """Open the store beside the engine, to be read; raises what that raises."""
+        self.engine, self.store, self.environment = engine, store, environment
+        self.detectors, self.deliverer = detectors, deliverer
+        self.is_paused = self.is_delivery_paused = False
+        self.over = asyncio.Event()
+        self.live_clients = 0
+        self.pages: PagedReader = open_pages(store)
+        self.outbox: SqlOutbox = open_outbox(store, alone=False)
+        self.posts = Gatherer(engine.post_all)
+        self._outbox_lock = Lock()
+        self._reading = ThreadPoolExecutor(_READING_THREADS, "augury reads")
+        self._changed = asyncio.Event()
+        self._seen: int | None = engine.tick
+        self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def read(self, work: Callable[[], _T]) -> _T:
+        """Do something that reads the store, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, work)
+
+    async def with_outbox(self, work: Callable[[SqlOutbox], _T]) -> _T:
+        """Do something with the outbox, which is for one thread at a time."""
+
+        def alone() -> _T:
+            with self._outbox_lock:
+                return work(self.outbox)
+
+        return await self.read(alone)
+
+    def tell(self) -> None:
+        """Something has happened: let those look who wait for it."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        """Until something may have happened, or the time is over, or the server ends."""
+        changed = asyncio.ensure_future(self._changed.wait())
+        over = asyncio.ensure_future(self.over.wait())
+        try:
+            await asyncio.wait((changed, over), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+            over.cancel()
+
+    async def close(self) -> None:
+        """Let go of everything but the engine, once what is under way is done."""
+        self.over.set()
+        self._looking.cancel()
+        await asyncio.gather(self._looking, return_exceptions=True)
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        self.posts.close()
+        self._reading.shutdown(wait=True)
+        self.outbox.close()
+        self.pages.close()
+
+    async def _look(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self.engine.tick != self._seen:
+                self._seen = self.engine.tick
+                self.tell()
+
+    def class_named(self, name: str) -> Any:
+        """The plan of a class of the program; None where there is none."""
+        return self.engine.program.class_plan(name)
