@@ -12,14 +12,15 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from augury import __version__, limits
-from augury.server import events
+from augury.server import classes, events, feeds, operating, outboxes, programs, triggers
 from augury.server.gate import Gate
 from augury.server.problems import answer_problems
 from augury.server.routes import Guarded, Route
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens
 
-NOUNS: Final = (events,)
+NOUNS: Final = (events, classes, feeds, triggers, programs, outboxes, operating)
+"""What is asked most comes first: routes are looked through in order."""
 
 
 def server_app(
@@ -37,4 +38,4 @@ def server_app(
     found.append(Route("GET", "/v1/openapi.json", Role.READ, document))
     app.router.routes = [Guarded(route) for route in found]
     open_paths = [route.path for route in found if route.role == "open"]
-    return Gate(app, tokens, open_paths, time.monotonic, requests_a_second)
+    return Gate(app, tokens, open_paths, served.requests, time.monotonic, requests_a_second)

@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from augury import limits
 from augury.server.problems import Problem
-from augury.server.routes import CALLER
+from augury.server.requests import Requests
+from augury.server.routes import CALLER, ROUTE
 from augury.server.tokens import ANYBODY_HERE, Caller, Tokens
 
 _HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -35,11 +36,13 @@ class Gate:
         app: ASGIApp,
         tokens: Tokens | None,
         open_paths: Collection[str],
+        requests: Requests,
         clock: Callable[[], float],
         requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND,
     ) -> None:
         """Stand before an application; `clock` gives seconds that never go back."""
-        self._app, self._tokens, self._open = app, tokens, frozenset(open_paths)
+        self.app = app
+        self._tokens, self._open, self._requests, self._clock = tokens, frozenset(open_paths), requests, clock
         self._rates = Rates(requests_a_second, clock)
         self.is_draining = False
 
@@ -47,22 +50,36 @@ class Gate:
         """Let a request through, or say why not."""
         if scope["type"] != "http":
             return await self._other(scope, receive, send)
-        if scope["path"] in self._open:
-            return await self._app(scope, receive, send)
+        begun, status = self._clock(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
         try:
-            scope[CALLER] = caller = self._caller(scope["headers"])
-            if self.is_draining:
-                raise Problem(503, "the server is ending", {"retry-after": "5", "connection": "close"})
-            if (seconds := self._rates.wait(caller.name)) > 0:
-                raise Problem(429, "too many requests", {"retry-after": str(math.ceil(seconds))})
-            _refuse_large(scope)
+            if scope["path"] not in self._open:
+                self._pass(scope)
+                receive = _limited(receive, _most(scope))
+            await self.app(scope, receive, answer)
         except Problem as problem:
-            return await problem(scope, receive, send)
-        await self._app(scope, _limited(receive, _most(scope)), send)
+            await problem(scope, receive, answer)
+        finally:
+            self._requests.note(scope["method"], scope.get(ROUTE, ""), status, self._clock() - begun)
+
+    def _pass(self, scope: Scope) -> None:
+        """Find out who asks; raises `Problem` for who may not, or not now."""
+        scope[CALLER] = caller = self._caller(scope["headers"])
+        if self.is_draining:
+            raise Problem(503, "the server is ending", {"retry-after": "5", "connection": "close"})
+        if (seconds := self._rates.wait(caller.name)) > 0:
+            raise Problem(429, "too many requests", {"retry-after": str(math.ceil(seconds))})
+        _refuse_large(scope)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
         elif scope["type"] == "websocket":  # nothing is asked that way
             await send({"type": "websocket.close", "code": 1008})
 

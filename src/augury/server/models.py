@@ -5,6 +5,7 @@ Answers with values of events are written as text, digit by digit, and only desc
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -290,3 +291,14 @@ class Reloaded(BaseModel):
     """The modules that were loaded again."""
 
     modules: list[str]
+
+
+class ChangesModel(BaseModel):
+    """What a change of program does."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @classmethod
+    def of(cls, changes: Any) -> ChangesModel:
+        """What the engine says."""
+        return cls.model_validate(asdict(changes))

@@ -20,6 +20,9 @@ from augury.server.tokens import Caller, Role
 CALLER: Final = "augury.caller"
 """Where a request has who asks; the gate puts it there."""
 
+ROUTE: Final = "augury.route"
+"""Where a request has the path of its route, once it is found."""
+
 Open = Literal["open"]
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
@@ -51,6 +54,7 @@ class Guarded(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer who may ask."""
+        scope[ROUTE] = self.path
         if self.role != "open":
             caller: Caller = scope[CALLER]
             if not caller.may(self.role):
