@@ -331,7 +331,7 @@ def test_an_action_is_posted_over_http() -> None:
 
     async def work() -> None:
         app = web.Application()
-        app.router.add_post("/events", take)
+        app.router.add_post("/v1/events", take)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -19,7 +19,7 @@ from augury.history.json_lines import DECODER
 from augury.history.raw import whole_json
 from augury.local.store.errors import StoreError
 from augury.server.gathering import Refusals
-from augury.server.models import Accepted, Answers, AnswerModel, ProblemDocument
+from augury.server.models import Accepted, AnswerModel, Answers, ProblemDocument
 from augury.server.problems import Problem, of_store
 from augury.server.routes import Route
 from augury.server.served import Served
@@ -38,7 +38,7 @@ def routes(served: Served) -> list[Route]:
     return [Route("POST", "/v1/events", Role.POST, _documented, Inbox(served), _DOCUMENTED)]
 
 
-async def _documented(wait: Literal["durable", "read"] = Query("durable")) -> None:  # noqa: RUF029
+async def _documented(wait: Literal["durable", "read"] = Query("durable")) -> None:
     """Post events: an object, a list of them, or lines of them, each as LANGUAGE has events as JSON Lines.
 
     The answer comes when all are durable; with `wait=read` when all are read, with what triggers gave back, and what

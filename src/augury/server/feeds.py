@@ -78,9 +78,7 @@ class _Feed:
     def __init__(self, served: Served, source: Source) -> None:
         self._served, self._source = served, source
 
-    async def page(
-        self, name: Names = None, after: After = None, limit: Limit = limits.SERVER_PAGE_ROWS
-    ) -> Response:
+    async def page(self, name: Names = None, after: After = None, limit: Limit = limits.SERVER_PAGE_ROWS) -> Response:
         """What was found, in the order of ticks: from the beginning, or after a cursor."""
         wanted, cursor = self._wanted(name), _read_cursor(after) if after else {}
         told, more = await self._served.read(partial(self._some, wanted, cursor, limit))

@@ -67,6 +67,10 @@ class Served:
         """Do something that reads the store, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
 
+    def firing_counts(self) -> dict[str, int]:
+        """How often each trigger has fired, by name."""
+        return self.pages.firing_counts()
+
     async def notify(self, line: str) -> Answer:
         """Post an event and wait until it is read; raises what the store does."""
         loop = asyncio.get_running_loop()
