@@ -186,3 +186,5 @@ SERVER_DRAIN_SECONDS: Final = 20.0
 
 SERVER_HEARTBEAT_SECONDS: Final = 15.0
 """How often a live client hears that nothing has happened: proxies close what is silent."""
+POST_DEPTH_MAX: Final = 32
+"""Events that rules post at events that rules posted, and so on: a rule that posts what triggers it would never end."""

@@ -20,7 +20,6 @@ from augury.kernels.reference.bitemporal.ticks import tick_of
 from augury.kernels.reference.bitemporal.version import Absent
 from augury.kernels.reference.triggers import (
     Functions,
-    Policy,
     Revision,
     RuleFailed,
     Switch,
@@ -61,7 +60,6 @@ class Generated:
     until: int
     functions: Functions
     turns: tuple[Turn, ...]
-    policy: Policy
     depth_max: int
 
     def run(self) -> Triggered:
@@ -73,7 +71,6 @@ class Generated:
             self.until,
             functions=self.functions,
             turns=self.turns,
-            policy=self.policy,
             depth_max=self.depth_max,
         )
 
@@ -88,7 +85,7 @@ def generate(seed: int, *, turns: bool = True) -> Generated:
             break
         except ProgramError:
             continue
-    raws = _raws(random, made.subscribed)
+    raws = [raw for raw in _raws(random, made.subscribed) if _has_key(program, raw)]
     last = max(raw.det_time or 0 for raw in raws)
     return Generated(
         made.text,
@@ -98,7 +95,6 @@ def generate(seed: int, *, turns: bool = True) -> Generated:
         tick_of(last, program.settings.chronon_us) + random.choice([0, 0, 5, 12, 30]) * SECOND,
         FUNCTIONS,
         tuple(_turns(random, made, program, raws)) if turns and random.random() < 0.3 else (),
-        random.choice([Policy.STOP, Policy.STOP, Policy.CONTINUE]),
         random.choice(_depths(program)),
     )
 
@@ -301,6 +297,13 @@ def _raws(random: Random, classes: Sequence[str]) -> list[Raw]:
         values = (random.randint(1, 2), random.choice([0, 1, 2, 3, None]))
         raws.append(Raw(random.choice(classes), values, occ_time, clock, "e" if random.random() < 0.03 else None))
     return raws
+
+
+def _has_key(program: Program, raw: Raw) -> bool:
+    """A row without a key is refused by itself, before anything looks at it."""
+    plan = program.class_plan(raw.event_class)
+    assert plan is not None
+    return all(raw.values["kv".index(name)] is not None for name in plan.event_class.key)
 
 
 # ---- while it runs --------------------------------------------------------------------------------

@@ -180,3 +180,20 @@ class CompositePlan:
     where: Scalar | None
     within_us: int | None
     feeds: tuple[Feed, ...]
+
+
+def constituent_classes(expression: Composite) -> frozenset[str]:
+    """The classes whose events can be constituents: those that are not only absent."""
+    match expression:
+        case Primitive(event_class=name):
+            return frozenset({name})
+        case Node(operator=CompositeOperator.NOT):
+            return frozenset()
+        case NotBetween(opening=opening, closing=closing):
+            return constituent_classes(opening) | constituent_classes(closing)
+        case AbsentFor(opening=opening) | Periodic(opening=opening, gathered=False):
+            return constituent_classes(opening)
+        case Aperiodic(opening=opening, middle=middle, gathered=False):
+            return constituent_classes(opening) | constituent_classes(middle)
+        case _:
+            return frozenset().union(*(constituent_classes(child) for child in children(expression)))

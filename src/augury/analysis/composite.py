@@ -9,6 +9,7 @@ from typing import assert_never
 
 from augury import limits
 from augury.algebra import composite as a
+from augury.algebra.composite import constituent_classes
 from augury.algebra.expression import Primitive, Variable
 from augury.analysis.declarations import Declarations, find_class
 from augury.analysis.references import VariableTable, counted, primitive
@@ -63,23 +64,6 @@ def bound_variables(expression: a.Composite, table: VariableTable) -> tuple[Vari
     positive: dict[str, Variable] = {}
     _gather(expression, positive, {}, closings=False)
     return tuple(Variable(v.name, table.types[v.name.casefold()], v.span) for v in positive.values())
-
-
-def constituent_classes(expression: a.Composite) -> frozenset[str]:
-    """The classes whose events can be constituents: those that are not only absent."""
-    match expression:
-        case Primitive(event_class=name):
-            return frozenset({name})
-        case a.Node(operator=Op.NOT):
-            return frozenset()
-        case a.NotBetween(opening=opening, closing=closing):
-            return constituent_classes(opening) | constituent_classes(closing)
-        case a.AbsentFor(opening=opening) | a.Periodic(opening=opening, gathered=False):
-            return constituent_classes(opening)
-        case a.Aperiodic(opening=opening, middle=middle, gathered=False):
-            return constituent_classes(opening) | constituent_classes(middle)
-        case _:
-            return frozenset().union(*(constituent_classes(child) for child in a.children(expression)))
 
 
 def graph_keys(expression: a.Composite, table: VariableTable, findings: Findings) -> tuple[Variable, ...]:

@@ -90,7 +90,7 @@ class LocalEngine:
         self._started_at: int | None = None
         self._read_since_snapshot = 0
         self._live: _Live | None = None
-        self._store: Store = _opened(program, store)
+        self._store: Store = _opened(program, store, self._report)
         try:
             self._ports = Ports(selects, self._store, time.perf_counter)
             self._state: EngineState = self._recovered()
@@ -422,7 +422,7 @@ _POSTED: Final = "posted"
 """What posts are called where they came from, before their places."""
 
 
-def _opened(program: Program, store: str | Path | Store | None) -> Store:
+def _opened(program: Program, store: str | Path | Store | None, report: Callable[[str], None]) -> Store:
     if store is None:
         from augury.local.store.memory import MemoryStore
 
@@ -430,5 +430,5 @@ def _opened(program: Program, store: str | Path | Store | None) -> Store:
     if isinstance(store, str | Path):
         from augury.local.store.sql import open_store
 
-        return open_store(str(store), program)
+        return open_store(str(store), program, report=report)
     return store

@@ -55,6 +55,24 @@ def step_into(
     """One step for classes that differ in what feeds their attributes only; each has the errors of the whole."""
     if isinstance(state, FlatState):
         return step_flat(detector, state, batch, into, chronon_us, shared or Shared())
+    found, errors = step_found(detector, state, batch, chronon_us, until_us, shared=shared)
+    classes = [given(detector, feeds, event_class, found) for event_class, feeds in into]
+    return state, [replace(occurrences, errors=occurrences.errors + errors) for occurrences in classes]
+
+
+def step_found(
+    detector: Detector,
+    state: GraphState,
+    batch: Batch,
+    chronon_us: int,
+    until_us: int,
+    *,
+    shared: Shared | None = None,
+) -> tuple[list[Found], int]:
+    """One step as occurrences of the graph, in the order in which they take place, and how often a test was in error.
+
+    The state moves on. The place of a version is its row in the batch, counted on from `state.places` before the step.
+    """
     detector.tests.errors = 0
     arrived, errors = arrivals(detector, state, batch, shared or Shared())
     found: list[Found] = []
@@ -74,9 +92,7 @@ def step_into(
     if arrived:
         state.sweep(now.tick)
     _fire(detector, state, (until_us, 2, 0, 0), chronon_us, found)
-    errors += detector.tests.errors
-    classes = [given(detector, feeds, event_class, found) for event_class, feeds in into]
-    return state, [replace(occurrences, errors=occurrences.errors + errors) for occurrences in classes]
+    return found, errors + detector.tests.errors
 
 
 def _touched(

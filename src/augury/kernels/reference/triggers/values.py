@@ -1,4 +1,4 @@
-"""Values of rules: what a scalar expression gives, and whether a value fits where it is put.
+"""Values of rules: what a scalar expression gives; whether it fits where it is put, `kernels.fitting` says.
 
 In: an expression, the value of each of its leaves, the tick. Out: a value; None is NULL or an error.
 """
@@ -6,21 +6,13 @@ In: an expression, the value of each of its leaves, the tick. Out: a value; None
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from augury import types as t
 from augury.algebra.scalar import Field, Leaf, Scalar, Value, leaves
 from augury.kernels.columns import arrow_type, evaluate
-from augury.kernels.columns.spelling import INTEGER_BOUNDS, round_half_up
-from augury.kernels.reference.history import DAY_US, EPOCH_DAY
-
-
-class Unfit(Exception):
-    """A value that a type has no place for."""
+from augury.kernels.fitting import fitted
 
 
 def value_of(expression: Scalar, field: Callable[[Field], Value], now: int) -> Value:
@@ -33,46 +25,4 @@ def value_of(expression: Scalar, field: Callable[[Field], Value], now: int) -> V
     if pa.types.is_timestamp(values.type) or pa.types.is_duration(values.type):
         values = values.view(pa.int64())
     found: Value = values[0].as_py()
-    return found
-
-
-def fitted(value: Value, kind: t.Type) -> Value:
-    """A value as something of that type holds it; `Unfit` where it is too large or too long."""
-    match kind:
-        case _ if value is None:
-            return None
-        case t.Double() if isinstance(value, int | float | Decimal):
-            return float(value)
-        case t.Decimal() if isinstance(value, int | float | Decimal):
-            return _present(round_half_up(Decimal(value), kind), value, kind)
-        case t.Timestamp() if isinstance(value, date):
-            return (value - EPOCH_DAY).days * DAY_US
-        case t.Int() | t.BigInt() if isinstance(value, int) and not isinstance(value, bool):
-            low, high = INTEGER_BOUNDS[kind]
-            return _present(value if low <= value <= high else None, value, kind)
-        case t.String(length) if isinstance(value, str):
-            return _present(value if length is None or len(value) <= length else None, value, kind)
-        case t.Boolean() if isinstance(value, bool):
-            return value
-        case t.Date() if isinstance(value, date):
-            return value
-        case t.Timestamp() | t.Duration() if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        case t.Null():
-            return None
-        case _:
-            raise Unfit(f"{value!r} is no {kind}")
-
-
-def fitted_or_null(value: Value, kind: t.Type) -> Value:
-    """The same, NULL where the value does not fit."""
-    try:
-        return fitted(value, kind)
-    except Unfit:
-        return None
-
-
-def _present(found: Value, given: Value, kind: t.Type) -> Value:
-    if found is None:
-        raise Unfit(f"{given!r} does not fit {kind}")
     return found
