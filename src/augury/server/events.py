@@ -15,8 +15,11 @@ from fastapi import Query
 from starlette.types import Receive, Scope, Send
 
 from augury import limits
+from augury.engine.ticked import FiredTrigger
 from augury.history.json_lines import DECODER
 from augury.history.raw import whole_json
+from augury.local.answers import Answer
+from augury.local.posts import PostRefused
 from augury.local.store.errors import StoreError
 from augury.server.gathering import Refusals
 from augury.server.models import Accepted, AnswerModel, Answers, ProblemDocument
@@ -104,15 +107,21 @@ class Inbox:
     # ---- waiting until they are read ---------------------------------------------------------------------------
 
     async def _read_one(self, line: str) -> bytes:
-        answer = await self._served.notify(line)
+        answer = await self._notified(line)
         if answer.refused is not None:
             raise Problem(422, answer.refused)
         return (_answer_text(answer) + "\n").encode()
 
+    async def _notified(self, line: str) -> Answer:
+        try:
+            return await self._served.notify(line)
+        except PostRefused as error:
+            return Answer(0, refused=str(error))
+
     async def _read_all(self, lines: Sequence[str]) -> bytes:
         if len(lines) > limits.SERVER_LINES_AT_ONCE:
             raise Problem(413, f"at most {limits.SERVER_LINES_AT_ONCE:,} events are waited for at once")
-        answers = [_answer_text(await self._served.notify(line)) for line in lines]
+        answers = [_answer_text(await self._notified(line)) for line in lines]
         return f'{{"answers": [{", ".join(answers)}]}}\n'.encode()
 
 
@@ -202,18 +211,18 @@ async def _answer(send: Send, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-def _answer_text(answer: Any) -> str:
+def _answer_text(answer: Answer) -> str:
     """What became of an event, with values digit by digit."""
     fired = ", ".join(fired_text(one) for one in answer.firings)
     return (
-        f'{{"place": {whole_json(answer.place)}, "seq": {whole_json(answer.seq)}, '
+        f'{{"place": {whole_json(answer.place or None)}, "seq": {whole_json(answer.seq)}, '
         f'"refused": {whole_json(answer.refused)}, "absorbed": {whole_json(answer.is_absorbed)}, '
         f'"returned": {whole_json(dict(answer.returned))}, "firings": [{fired}], '
         f'"occurrences": [{", ".join(answer.occurrences)}]}}'
     )
 
 
-def fired_text(fired: Any) -> str:
+def fired_text(fired: FiredTrigger) -> str:
     """A firing as JSON."""
     firing = fired.firing
     return whole_json(

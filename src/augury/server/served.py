@@ -13,8 +13,11 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from augury.actions.deliver import Deliverer
+from augury.algebra.program import Program
 from augury.detectors.run import Detectors
+from augury.engine.replacing import Changes
 from augury.environment import Environment
+from augury.local.answers import Answer
 from augury.local.running import LocalEngine
 from augury.local.store.outbox import SqlOutbox, open_outbox
 from augury.local.store.pages import PagedReader, open_pages
@@ -66,10 +69,6 @@ class Served:
     async def read(self, work: Callable[[], _T]) -> _T:
         """Do something that reads the store, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, work)
-
-    def firing_counts(self) -> dict[str, int]:
-        """How often each trigger has fired, by name."""
-        return self.pages.firing_counts()
 
     async def notify(self, line: str) -> Answer:
         """Post an event and wait until it is read; raises what the store does."""
