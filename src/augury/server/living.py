@@ -79,7 +79,9 @@ async def live_server(
         if acting is None or acting.elsewhere is None:
             functions = RuleFunctions(program, settings or ActionSettings())
         called = None if functions is None else functions.by_action()
-        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=environment.now_us, functions=called))
+        engine = await asyncio.to_thread(
+            lambda: LocalEngine(program, store, clock=environment.now_us, functions=called)
+        )
         stack.callback(engine.close)
         deliverer = detectors = None
         if acting is not None:
