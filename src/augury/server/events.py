@@ -15,7 +15,10 @@ from fastapi import Query
 from starlette.types import Receive, Scope, Send
 
 from augury import limits
+from augury.algebra.program import Program
+from augury.engine.firing import plain
 from augury.engine.ticked import FiredTrigger
+from augury.event import key_of
 from augury.history.json_lines import DECODER
 from augury.history.raw import whole_json
 from augury.local.answers import Answer
@@ -110,7 +113,7 @@ class Inbox:
         answer = await self._notified(line)
         if answer.refused is not None:
             raise Problem(422, answer.refused)
-        return (_answer_text(answer) + "\n").encode()
+        return (_answer_text(answer, self._served.engine.program) + "\n").encode()
 
     async def _notified(self, line: str) -> Answer:
         try:
@@ -121,7 +124,8 @@ class Inbox:
     async def _read_all(self, lines: Sequence[str]) -> bytes:
         if len(lines) > limits.SERVER_LINES_AT_ONCE:
             raise Problem(413, f"at most {limits.SERVER_LINES_AT_ONCE:,} events are waited for at once")
-        answers = [_answer_text(await self._notified(line)) for line in lines]
+        program = self._served.engine.program
+        answers = [_answer_text(await self._notified(line), program) for line in lines]
         return f'{{"answers": [{", ".join(answers)}]}}\n'.encode()
 
 
@@ -211,9 +215,9 @@ async def _answer(send: Send, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-def _answer_text(answer: Answer) -> str:
+def _answer_text(answer: Answer, program: Program) -> str:
     """What became of an event, with values digit by digit."""
-    fired = ", ".join(fired_text(one) for one in answer.firings)
+    fired = ", ".join(_fired_text(one, program) for one in answer.firings)
     return (
         f'{{"place": {whole_json(answer.place or None)}, "seq": {whole_json(answer.seq)}, '
         f'"refused": {whole_json(answer.refused)}, "absorbed": {whole_json(answer.is_absorbed)}, '
@@ -222,9 +226,10 @@ def _answer_text(answer: Answer) -> str:
     )
 
 
-def fired_text(fired: FiredTrigger) -> str:
-    """A firing as JSON."""
+def _fired_text(fired: FiredTrigger, program: Program) -> str:
     firing = fired.firing
+    trigger = next(one for one in program.triggers if key_of(one.name) == key_of(firing.trigger))
+    given = zip(trigger.parameters, firing.parameters, strict=True)
     return whole_json(
         {
             "trigger": firing.trigger,
@@ -233,8 +238,8 @@ def fired_text(fired: FiredTrigger) -> str:
             "key": dict(fired.key),
             "seq": firing.seq,
             "constituents": list(firing.constituents),
-            "parameters": list(firing.parameters),
-            "returned": firing.returned,
+            "parameters": {one.name: plain(value, one.type) for one, value in given},
+            "returned": None if trigger.returns is None else plain(firing.returned, trigger.returns[0]),
         }
     )
 
