@@ -51,6 +51,7 @@ async def answering(gate: Gate, host: str, port: int) -> AsyncIterator[str]:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(limits.SERVER_DRAIN_SECONDS),
     )
