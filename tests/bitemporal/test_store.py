@@ -427,6 +427,7 @@ def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
         "archive": "off",
         "retain": None,
         "retain_us": None,
+        "program": ORDERS,
     }
     [(name, statement, place, condition, action)] = query(store, "SELECT * FROM augury_actions")
     assert (name, statement, place, action) == ("Order", 1, 1, "tell")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,23 @@ def test_every_trigger_fires_and_every_rule_runs_both_ways_it_has(example: tuple
     ways = {(rule.name, Outcome.HELD) for rule in program.rules}
     ways |= {(rule.name, Outcome.NOT_HELD) for rule in program.rules if rule.condition is not None}
     assert ran == ways
+
+
+def test_who_asks_the_broker_and_waits_gets_the_answer_of_the_rule() -> None:
+    program = augury.compile((EXAMPLES / "brokerage" / "brokerage.bicepl").read_text("utf-8"))
+    functions = {
+        "buy": lambda account, symbol, price: f"{account}: buy {symbol} below {price}",
+        "instead": lambda account, asked, symbol: f"{account}: not {asked}, {symbol}",
+    }
+    begun = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    with augury.LocalEngine(program, functions=functions) as engine:
+        for minute, price in enumerate((20, 21, 22, 23)):
+            at = (begun + timedelta(minutes=minute)).isoformat()
+            engine.notify({"event": "Quote", "det_time": at, "symbol": "ACME", "price": price})
+        assert engine.evaluate("Advice")
+        ask = {"event": "Ask", "det_time": (begun + timedelta(minutes=5)).isoformat(), "account": 7, "symbol": "BOLT"}
+        answer = engine.notify(ask)
+        assert answer.returned == {"Advice": "7: not BOLT, ACME"}
+        assert [one.firing.constituents for one in answer.firings] == [(2, 3, 4)]
+        assert not engine.evaluate("Advice")
+        assert engine.notify({**ask, "det_time": (begun + timedelta(minutes=6)).isoformat()}).returned == {}

@@ -214,3 +214,5 @@ def test_the_page_shows_firings_and_counts_what_rules_did(tmp_path: Path) -> Non
     assert "<h3>triggered</h3>" in text
     assert "POST Approved(1)" in text
     assert "4 actions" in text
+    assert text.count('class="action"') == 4  # flags on the time line
+    assert "rule Approve of Pay(1, 12) at Claim, seq 3, with 1, 3" in text

@@ -90,6 +90,11 @@ class Posts:
         """The places of posts whose answers somebody waits for: known before anybody can read them."""
         self._settle()
 
+    def turn_to(self, program: Program) -> None:
+        """Take events of another program from now on; what waits is read as that one says."""
+        with self._writing:
+            self._program, self._det_fields, self._is_fine = program, _det_fields(program), plainly_fine(program)
+
     def post(self, event: Mapping[str, Any] | str, *, wait: bool, ask: bool = False) -> Receipt | None:
         """Write an event, with those of others who wait; or leave it to the next who does."""
         ticket = self._ticket(event, wait)
