@@ -102,7 +102,7 @@ async def would_carry_out(url: str, around: Surroundings, tell: Callable[[str], 
 
 def would_line(one: Would) -> str:
     """One JSON object: that of `augury actions ls`, and `to`, whom it would go to."""
-    return _line(one.listed, {"to": whole_json(one.target)})
+    return action_line(one.listed, {"to": whole_json(one.target)})
 
 
 def would_table(found: Sequence[Would]) -> pa.Table:
@@ -152,7 +152,7 @@ def lines(url: str, wanted: Wanted) -> Iterator[str]:
     """The actions asked for, a JSON object a line."""
     with opened(url) as outbox:
         for one in outbox.listed(wanted):
-            yield _line(one)
+            yield action_line(one)
 
 
 def table(url: str, wanted: Wanted, rows_max: int) -> tuple[pa.Table, int]:
@@ -180,7 +180,7 @@ def _in_brackets(arguments: str) -> str:
     return f"({arguments[1:-1]})"
 
 
-def _line(one: Listed, more: Mapping[str, str] = MappingProxyType({})) -> str:
+def action_line(one: Listed, more: Mapping[str, str] = MappingProxyType({})) -> str:
     """One JSON object; arguments and key are JSON already, and go in digit by digit."""
     row = one.action
     fields = {
