@@ -31,8 +31,9 @@ from augury import (
     cli_warm,
     limits,
 )
-from augury.api import Checked, check, deep
-from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
+from augury.actions.settings import ActionSettings, SettingsError, settings_file, settings_in
+from augury.api import Checked, check, deep, with_settings
+from augury.diagnostics import NOWHERE, Diagnostic, Mark, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
 from augury.language.parser import keep_tables_in
 
@@ -96,10 +97,20 @@ def check_command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on warnings too.")] = False,
     deeply: Annotated[bool, typer.Option("--deep", help="Compare the MATCH classes with each other.")] = False,
     seconds: Annotated[float, typer.Option("--deep-seconds", min=0, help="How long --deep may take per file.")] = 10,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            exists=True,
+            dir_okay=False,
+            help="Who carries out actions; augury.toml, if it is here or beside the program.",
+        ),
+    ] = None,
 ) -> None:
     """Find everything that is wrong with programs, without running them."""
     found: list[tuple[Diagnostic, Source]] = []
     notes: list[tuple[Diagnostic, Source]] = []
+    known: dict[Path | None, ActionSettings] = {}
     exit_code = 0
     for path in files:
         try:
@@ -108,9 +119,15 @@ def check_command(
             found.append((error.diagnostic, error.source))
             exit_code = max(exit_code, error.exit_code)
             continue
-        checked = check(source.text, source.name)
-        found += [(diagnostic, checked.source) for diagnostic in checked.diagnostics]
-        if checked.errors or (strict and checked.diagnostics):
+        place = settings_file(settings, Path(path).parent)
+        if place not in known:
+            known[place], wrong = _settings(place)
+            found += wrong
+            exit_code = max(exit_code, 1 if wrong else 0)
+        checked = with_settings(check(source.text, source.name), known[place])
+        for diagnostic in checked.diagnostics:
+            (notes if diagnostic.severity is Severity.NOTE else found).append((diagnostic, checked.source))
+        if checked.errors or (strict and _warnings(checked)):
             exit_code = max(exit_code, 1)
         elif output is Output.TEXT:
             typer.echo(f"{path}: ok, {_summary(checked)}")
@@ -378,8 +395,22 @@ def _summary(checked: Checked) -> str:
     parts = [_count(len(program.classes), "class", "classes")]
     parts += [_count(len(program.rules), "rule", "rules")] if program.rules else []
     parts += [_count(len(program.triggers), "trigger", "triggers")] if program.triggers else []
-    parts += [_count(len(checked.diagnostics), "warning", "warnings")] if checked.diagnostics else []
+    parts += [_count(found, "warning", "warnings")] if (found := _warnings(checked)) else []
     return ", ".join(parts)
+
+
+def _settings(place: Path | None) -> tuple[ActionSettings, list[tuple[Diagnostic, Source]]]:
+    """What a file says of actions, and what is wrong with it."""
+    try:
+        return settings_in(place), []
+    except SettingsError as error:
+        name = str(place)
+        sentences = [sentence.removeprefix(f"{name}: ") for sentence in error.sentences]
+        return ActionSettings(), [(Diagnostic("E506", one, Mark(NOWHERE)), Source(name, "")) for one in sentences]
+
+
+def _warnings(checked: Checked) -> int:
+    return sum(diagnostic.severity is Severity.WARNING for diagnostic in checked.diagnostics)
 
 
 def _count(number: int, one: str, many: str) -> str:
