@@ -63,7 +63,7 @@ class _Ticket:
     asleep: deque[_Ticket] | None = None
     """Once it is known what became of it, those of its group who are not awake yet."""
     is_left: bool = False
-    """Whether its thread was interrupted and waits no more."""
+    """Whether its thread does not sleep until it is written: it was interrupted, or writes itself."""
 
 
 class Posts:
@@ -113,6 +113,28 @@ class Posts:
             self._queue.extend(tickets)
         self.flush()
         return [None if ticket.error is None else str(ticket.error) for ticket in tickets]
+
+    def checked(self, event: Mapping[str, Any] | str) -> str:
+        """An event as the line of JSON that it is now; raises `PostRefused` for what can be none, and keeps nothing."""
+        ticket, now = self._ticket(event, False), self._clock()
+        row = self._timed(ticket.row, _UNTIMED if now is None else now)
+        if not ticket.is_fine and (refused := self._read([row], [ticket.line], [0])[1]):
+            raise PostRefused(refused[0])
+        return ticket.line
+
+    def post_together(self, lines: Iterable[str]) -> None:
+        """Write events in their order, as one; if it raises what the store does, none of them comes later."""
+        tickets = [self._ticket(line, True) for line in lines]
+        for ticket in tickets:
+            ticket.is_left = True  # its thread does not sleep: it writes
+        with self._leading:
+            self._queue.extend(tickets)
+        with self._writing:
+            self._write(None)
+        # One that is refused all the same, as its class is gone by now, is kept among the rejected events.
+        for ticket in tickets:
+            if ticket.error is not None and not isinstance(ticket.error, PostRefused):
+                raise ticket.error
 
     def _ticket(self, event: Mapping[str, Any] | str, wait: bool) -> _Ticket:
         line, row = _line(event)
@@ -241,7 +263,7 @@ class Posts:
         self._waiting.update(zip(places, rows, strict=True))
         self._last, self._doubtful = places[-1], None
         # Those who wait now may come again, and those who came meanwhile are there.
-        self._expected = sum(ticket.is_awaited for ticket in tickets) + len(self._queue)
+        self._expected = sum(ticket.is_awaited and not ticket.is_left for ticket in tickets) + len(self._queue)
         self._write_seconds = perf_counter() - begun
         for number, (ticket, place) in enumerate(zip(tickets, places, strict=True)):
             if number in reasons:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
@@ -38,6 +38,7 @@ from augury.kernels.told import Why
 from augury.local.engine import triggers_not_run
 from augury.local.posts import PostRefused, Posts, Receipt
 from augury.local.store.errors import AlreadyCommitted
+from augury.local.transactions import Stage, Transaction, active, open_on, stages_of
 from augury.local.why import why_selected
 
 __all__ = ["CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
@@ -106,9 +107,13 @@ class LocalEngine:
 
         Many threads that post share one write to the disk. With `wait=False` it returns at once, and the event is
         written with the next that somebody waits for, or by `flush`. Raises `PostRefused` for what is no event of this
-        program (it is among the rejected events all the same), and what the store raises when it cannot write.
+        program (it is among the rejected events all the same), and what the store raises when it cannot write. Inside
+        a transaction it returns at once, and the event is written when that commits.
         """
         self._refuse_if_closed()
+        if (transaction := open_on(self)) is not None:
+            transaction.post(event)
+            return None
         return self._posts.post(event, wait=wait)
 
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
@@ -117,11 +122,42 @@ class LocalEngine:
         Raises what the store does when it cannot write; then they may be there all the same, or come there later.
         """
         self._refuse_if_closed()
+        if (transaction := open_on(self)) is not None:
+            return transaction.post_all(events)
         return self._posts.post_all(events)
 
     def flush(self) -> None:
         """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
         self._posts.flush()
+
+    def active(self) -> AbstractContextManager[None]:
+        """A block in which methods with `augury.event_method` post to this engine, in this thread or task."""
+        return active(self)
+
+    def transaction(
+        self,
+        *,
+        begin: str | None = None,
+        before_commit: str | None = None,
+        after_commit: str | None = None,
+        before_abort: str | None = None,
+        after_abort: str | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> Transaction:
+        """A block whose posts become durable together when it is left, or not at all when it raises.
+
+        The classes named are posted at these points, with `transaction`, `events`, `reason` and what `values` says by
+        the names of their attributes; raises `NotBound` for one that cannot be.
+        """
+        self._refuse_if_closed()
+        named = {
+            Stage.BEGIN: begin,
+            Stage.BEFORE_COMMIT: before_commit,
+            Stage.AFTER_COMMIT: after_commit,
+            Stage.BEFORE_ABORT: before_abort,
+            Stage.AFTER_ABORT: after_abort,
+        }
+        return Transaction(self, self._posts, stages_of(self.program, named, values))
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:
