@@ -63,7 +63,7 @@ class _Ticket:
     asleep: deque[_Ticket] | None = None
     """Once it is known what became of it, those of its group who are not awake yet."""
     is_left: bool = False
-    """Whether its thread does not sleep until it is written: it was interrupted, or writes itself."""
+    """Whether its thread was interrupted and waits no more."""
 
 
 class Posts:
@@ -108,10 +108,15 @@ class Posts:
 
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
         """Write events in their order, as one; for each why it is refused, or None. Raises what the store does."""
-        tickets = [self._ticket(event, False) for event in events]
+        tickets = [self._ticket(event, True) for event in events]
+        for ticket in tickets:
+            ticket.is_left = True  # whoever writes them, nobody sleeps; and what cannot be written is not kept for later
         with self._leading:
             self._queue.extend(tickets)
         self.flush()
+        failed = next((one.error for one in tickets if one.error and not isinstance(one.error, PostRefused)), None)
+        if failed is not None:  # another wrote them along with its own, and could not
+            raise failed
         return [None if ticket.error is None else str(ticket.error) for ticket in tickets]
 
     def checked(self, event: Mapping[str, Any] | str) -> str:
@@ -121,20 +126,6 @@ class Posts:
         if not ticket.is_fine and (refused := self._read([row], [ticket.line], [0])[1]):
             raise PostRefused(refused[0])
         return ticket.line
-
-    def post_together(self, lines: Iterable[str]) -> None:
-        """Write events in their order, as one; if it raises what the store does, none of them comes later."""
-        tickets = [self._ticket(line, True) for line in lines]
-        for ticket in tickets:
-            ticket.is_left = True  # its thread does not sleep: it writes
-        with self._leading:
-            self._queue.extend(tickets)
-        with self._writing:
-            self._write(None)
-        # One that is refused all the same, as its class is gone by now, is kept among the rejected events.
-        for ticket in tickets:
-            if ticket.error is not None and not isinstance(ticket.error, PostRefused):
-                raise ticket.error
 
     def _ticket(self, event: Mapping[str, Any] | str, wait: bool) -> _Ticket:
         line, row = _line(event)

@@ -62,7 +62,7 @@ class Writing(Protocol):
         """The event as a line of JSON; raises `PostRefused` for what can be no event of the program."""
         ...
 
-    def post_together(self, lines: Iterable[str]) -> None:
+    def post_all(self, events: Iterable[Event]) -> list[str | None]:
         """Write events as one, in their order; if it raises, none of them is kept."""
         ...
 
@@ -197,7 +197,8 @@ class Transaction:
                 self._refuse_if_over()
                 self._end = "committed"
             if outer is None:
-                self._posts.post_together([*self._lines, *self._last_lines])
+                # One that is refused all the same, as its class is gone by now, is among the rejected events.
+                self._posts.post_all([*self._lines, *self._last_lines])
             else:
                 outer._take(self._lines, self._last_lines)
         except BaseException as error:
