@@ -48,6 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "environment": set(),  # the world, behind one object
     "simulated": {"environment"},
+    "client": NOUNS | {"history"},
     "actions": NOUNS | {"environment", "algebra", "history", "engine", "local"},
     "detectors": NOUNS | {"environment", "datafiles", "algebra", "history", "engine", "local"},
 }

@@ -24,6 +24,7 @@ from augury.language.syntax import Program as Syntax
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from augury.client import Client as Client
     from augury.kernels.told import Why, WhyNot
     from augury.lake import LakeHistory
     from augury.local.engine import Detected, Occurrence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from augury.spark import sources as sources
 
 LOADED_LATE: Final = {
+    "Client": "augury.client",
     "GiveUp": "augury.actions.delivery",
     "LocalEngine": "augury.local.running",
     "event_method": "augury.local.methods",
