@@ -123,13 +123,13 @@ class Client:
         with pa.ipc.open_stream(answer.content) as reader:
             return reader.read_all()
 
-    def occurrences(self, *names: str, after: str | None = None) -> Feed:
-        """The versions of complex classes, of all or of those named, in the order of ticks."""
-        return self._feed("occurrences", names, after)
+    def occurrences(self, *names: str, after: str | None = None, limit: int | None = None) -> Feed:
+        """Versions of complex classes, of all or of those named, in the order of ticks; after a cursor, so many."""
+        return self._feed("occurrences", names, after, limit)
 
-    def firings(self, *names: str, after: str | None = None) -> Feed:
-        """The firings of triggers, of all or of those named, in the order of ticks."""
-        return self._feed("firings", names, after)
+    def firings(self, *names: str, after: str | None = None, limit: int | None = None) -> Feed:
+        """Firings of triggers, of all or of those named, in the order of ticks; after a cursor, so many."""
+        return self._feed("firings", names, after, limit)
 
     def live_occurrences(self, *names: str, after: str | None = None, patience_seconds: float = 60.0) -> Feed:
         """Versions of complex classes as they come, from now on or from a cursor; it ends when whoever asks stops.
@@ -337,9 +337,9 @@ class Client:
     ) -> Row:
         return self._json(Question(method, path_of(*parts), query, text.encode(), _of(TEXT), is_safe))
 
-    def _feed(self, path: str, names: Sequence[str], after: str | None) -> Feed:
+    def _feed(self, path: str, names: Sequence[str], after: str | None, limit: int | None) -> Feed:
         pages = Pages(self._wire, f"/v1/{path}", {"name": list(names)})
-        return Feed(pages.told(after), after)
+        return Feed(pages.told(after, limit), after)
 
 
 def _of(kind: str) -> Mapping[str, str]:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from augury.client.live import Patience, follow
 from augury.client.told import DECODER, Row
 from augury.client.wire import Question, Wire
+
+PAGE_ROWS: Final = 1_000
+"""Rows of a page where only so many are asked for."""
 
 
 class Feed(Iterator[Row]):
@@ -59,17 +62,18 @@ class Pages:
             yield from page["rows"]
             after = page["next"]
 
-    def told(self, after: str | None) -> Iterator[tuple[Row | None, str | None]]:
-        """All rows there are now, where pages have cursors."""
-        is_more = True
-        while is_more:
-            page = self._page(after)
+    def told(self, after: str | None, limit: int | None) -> Iterator[tuple[Row | None, str | None]]:
+        """The rows there are now, or so many of them, where pages have cursors."""
+        is_more, left = True, limit
+        while is_more and left != 0:
+            page = self._page(after, None if left is None else min(left, PAGE_ROWS))
             yield from ((row, None) for row in page["rows"])
             after, is_more = page["cursor"], page["more"]
+            left = None if left is None else left - len(page["rows"])
             yield None, after
 
-    def _page(self, after: int | str | None) -> Row:
-        question = Question("GET", self.path, {**self.query, "after": after})
+    def _page(self, after: int | str | None, limit: int | None = None) -> Row:
+        question = Question("GET", self.path, {**self.query, "after": after, "limit": limit})
         found: Row = DECODER.decode(self.wire.ask(question).content.decode())
         return found
 
