@@ -94,7 +94,7 @@ def notify_command(
         nonlocal is_refused
         for number, line in enumerate(_lines(events), 1):
             try:
-                yield _answer_row(client.notify(line))
+                yield _answer_row(client.notify(line), output)
             except Problem as problem:
                 if problem.status != 422:
                     raise
@@ -121,9 +121,12 @@ def _lines(events: Sequence[str]) -> Iterator[str]:
             yield event
 
 
-def _answer_row(answer: Answer) -> Row:
+def _answer_row(answer: Answer, output: Shown) -> Row:
     row = asdict(answer)
-    return {name: row[name] for name in ("seq", "is_absorbed", "returned", "firings", "occurrences")}
+    if output is not Shown.TABLE:
+        return {name: row[name] for name in ("seq", "is_absorbed", "returned", "firings", "occurrences")}
+    fired = ", ".join(f"{one.trigger} {one.number}" for one in answer.firings)
+    return {"seq": answer.seq, "fired": fired, "returned": row["returned"], "occurrences": len(answer.occurrences)}
 
 
 # ---- programs ------------------------------------------------------------------------------------------------
@@ -326,8 +329,13 @@ def _asking(url: str, token_env: str, token_file: Path | None, source: Source | 
     """A client; what goes wrong ends the command. `source` is the program that was sent."""
     from augury.client import Client, ClientError, Problem
 
+    token = _token(token_env, token_file)
     try:
-        with Client(url, _token(token_env, token_file)) as client:
+        client = Client(url, token)
+    except ClientError as error:
+        _fail(2, str(error))
+    try:
+        with client:
             yield client
     except Problem as problem:
         _fail_with(problem, source)
