@@ -153,3 +153,6 @@ BREAKER_SECONDS_MAX: Final = 60.0
 
 DELIVERIES_READ_MAX: Final = 200
 """Actions of one name that are read from an outbox at once, and so about as many as wait in memory for a target."""
+
+POST_DEPTH_MAX: Final = 32
+"""Events that rules post at events that rules posted, and so on: a rule that posts what triggers it would never end."""

@@ -37,8 +37,8 @@ ELSEWHERE = {
         "RULE S () ACTION f() ALTERNATIVEACTION g();",
         [],
     ),
-    "statement: TRIGGER name parameters RULESTRUC side_by_side": ("TRIGGER T () RULESTRUC R;", ["E113"]),
-    "statement: TRIGGER name parameters RULESTRUC side_by_side returns": (
+    "statement: TRIGGER name parameters rule_structure": ("TRIGGER T () RULESTRUC R;", ["E113"]),
+    "statement: TRIGGER name parameters rule_structure returns": (
         "TRIGGER T () RULESTRUC R RETURNS int : R;",
         ["E113"],
     ),

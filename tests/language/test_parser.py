@@ -483,7 +483,7 @@ STATEMENTS = [
     ("RULE Group () ACTION f();", s.Rule(Ident("Group"), (), None, (call("f"),), ())),
     (
         "TRIGGER X (int v1, v2 STRING) TRIGGEREVENT A OR B COMPOSITEEVENT A > B CONTEXT CHRONICLE"
-        " RULESTRUC R1(a) > ((R2 > R3, R4()), R5) RETURNS int : R1;",
+        " RULESTRUC R1(a) > ((R2 > R3, R4()), R5) ON FAILURE continue RETURNS int : R1;",
         s.Trigger(
             X,
             (attribute("v1", "int"), attribute("v2", "STRING")),
@@ -505,6 +505,7 @@ STATEMENTS = [
                     ),
                 )
             ),
+            Ident("CONTINUE"),
             s.Returns(TypeRef(Ident("int")), Ident("R1")),
         ),
     ),
@@ -515,6 +516,7 @@ STATEMENTS = [
             s.SideBySide(
                 (s.OneAfterTheOther((s.RuleCall(Ident("R1")), s.RuleCall(Ident("R2")))), s.RuleCall(Ident("R3")))
             ),
+            None,
             None,
         ),
     ),

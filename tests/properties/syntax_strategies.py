@@ -280,15 +280,15 @@ sources = (
 texts_literal = texts.map(s.Literal)
 settings_values = (st.booleans() | whole_numbers | texts).map(s.Literal) | durations
 action_lists = several(actions, 1, 2)
+keywords = names.map(lambda word: s.Ident(word.text.upper()))
 triggers = st.builds(
     s.Trigger, names, parameters, several(names, 0), st.none() | composite_sources, structures(DEPTH),
-    st.none() | st.builds(s.Returns, types, names),
+    st.none() | keywords, st.none() | st.builds(s.Returns, types, names),
 )  # fmt: skip
 environment = texts.map(s.FromEnvironment)
 texts_or_environment = texts_literal | environment
 option_values = (numbers | st.booleans() | texts).map(s.Literal) | durations | environment
 options = several(st.builds(s.Option, names, option_values), 0)
-keywords = names.map(lambda word: s.Ident(word.text.upper()))
 detect_clauses = st.builds(
     s.DetectClauses,
     every=st.none() | durations,

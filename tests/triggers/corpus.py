@@ -12,7 +12,7 @@ is its `prelude` and its `program`. Times and `events` are written as in `tests/
   `?` if it was not read.
 - `versions`: `seq Class(values) occ/det` of all versions that were read, posted ones among them.
 - `turns`: `time enable|disable rule|group|trigger name`; `revisions`: by time, what replaces `program` from then on.
-- `policy`, `depth`: what becomes of rules after one that failed; how many posts may follow from one another.
+- `depth`: how many posts may follow from one another.
 
 FUNCTIONS are what actions of these names do at once; all others only stand in the outbox.
 """
@@ -37,7 +37,6 @@ from augury.kernels.reference.triggers import (
     Firing,
     Functions,
     Outcome,
-    Policy,
     Posted,
     Revision,
     RuleFailed,
@@ -50,7 +49,7 @@ from tests.bitemporal import corpus as bitemporal
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "triggers"
 SHARED = {"says", "prelude", "program", "month", "events", "until"}
-KEYS = SHARED | {"name", "title", "firings", "versions", "turns", "revisions", "policy", "depth"}
+KEYS = SHARED | {"name", "title", "firings", "versions", "turns", "revisions", "depth"}
 
 Case = dict[str, Any]
 
@@ -95,10 +94,6 @@ def raws_of(case: Case, program: Program) -> list[Raw]:
 
 def until_of(case: Case) -> int | None:
     return bitemporal.until_of(case)
-
-
-def policy_of(case: Case) -> Policy:
-    return Policy(case.get("policy", "stop"))
 
 
 def turns_of(case: Case) -> list[Turn]:

@@ -20,7 +20,6 @@ from augury.kernels.reference.bitemporal.ticks import tick_of
 from augury.kernels.reference.bitemporal.version import Absent
 from augury.kernels.reference.triggers import (
     Functions,
-    Policy,
     Revision,
     RuleFailed,
     Switch,
@@ -61,7 +60,6 @@ class Generated:
     until: int
     functions: Functions
     turns: tuple[Turn, ...]
-    policy: Policy
     depth_max: int
 
     def run(self) -> Triggered:
@@ -73,7 +71,6 @@ class Generated:
             self.until,
             functions=self.functions,
             turns=self.turns,
-            policy=self.policy,
             depth_max=self.depth_max,
         )
 
@@ -98,7 +95,6 @@ def generate(seed: int, *, turns: bool = True) -> Generated:
         tick_of(last, program.settings.chronon_us) + random.choice([0, 0, 5, 12, 30]) * SECOND,
         FUNCTIONS,
         tuple(_turns(random, made, program, raws)) if turns and random.random() < 0.3 else (),
-        random.choice([Policy.STOP, Policy.STOP, Policy.CONTINUE]),
         random.choice(_depths(program)),
     )
 

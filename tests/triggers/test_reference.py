@@ -18,7 +18,6 @@ from tests.triggers.corpus import (
     Case,
     Writer,
     cases,
-    policy_of,
     program_of,
     raws_of,
     turns_of,
@@ -40,7 +39,6 @@ def reference(case: Case) -> Triggered:
         until_of(case),
         functions=FUNCTIONS,
         turns=turns_of(case),
-        policy=policy_of(case),
         depth_max=case.get("depth", DEPTH_MAX),
     )
 

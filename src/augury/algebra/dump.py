@@ -10,7 +10,7 @@ from augury.algebra import expression as e
 from augury.algebra import program as p
 from augury.algebra import rule as r
 from augury.algebra import wiring as w
-from augury.algebra.scalar import Constant
+from augury.algebra.scalar import Constant, Scalar
 from augury.algebra.scalar import dump as scalar
 from augury.algebra.select import SelectPlan
 from augury.clock import show_duration, show_time
@@ -95,7 +95,7 @@ def dump_trigger(trigger: r.Trigger) -> str:
     lines.append(f"  triggered by {' or '.join(trigger.events) if trigger.events else 'every event of its expression'}")
     if trigger.composite is not None:
         lines += _indent(_composite_plan(trigger.composite), 1)
-    lines.append("  rules")
+    lines.append("  rules" if trigger.policy is r.Policy.STOP else "  rules, all of them even if one fails")
     lines += _indent(_structure(trigger.structure), 2)
     if trigger.returns is not None:
         lines.append(f"  returns {trigger.returns[0]} of {trigger.returns[1]}")
@@ -299,10 +299,14 @@ def _labelled(parts: list[tuple[str, c.Composite]]) -> list[str]:
     return lines
 
 
+def _argument(argument: Scalar | r.Returned) -> str:
+    return f"RETURNED({argument.rule})" if isinstance(argument, r.Returned) else scalar(argument)
+
+
 def _structure(structure: r.Structure) -> list[str]:
     match structure:
         case r.RuleCall(rule=rule, arguments=arguments):
-            return [f"{rule}({', '.join(map(scalar, arguments))})"]
+            return [f"{rule}({', '.join(map(_argument, arguments))})"]
         case r.InOrder(steps=parts):
             title = "one after the other"
         case r.SideBySide(branches=parts):

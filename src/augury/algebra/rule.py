@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from augury.algebra.composite import CompositePlan
 from augury.algebra.scalar import Scalar
@@ -59,11 +60,19 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Returned:
+    """What a rule gave back that comes before by `>`: `RETURNED(R1)`, of the last such that ran."""
+
+    rule: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class RuleCall:
     """A rule with its arguments."""
 
     rule: str
-    arguments: tuple[Scalar, ...]
+    arguments: tuple[Scalar | Returned, ...]
     span: Span = _span()
 
 
@@ -86,6 +95,13 @@ class SideBySide:
 Structure = RuleCall | InOrder | SideBySide
 
 
+class Policy(StrEnum):
+    """What becomes of the rules that come after one that failed."""
+
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Events that trigger, what must have happened, and the rules to run."""
@@ -95,5 +111,6 @@ class Trigger:
     events: tuple[str, ...]
     composite: CompositePlan | None
     structure: Structure
+    policy: Policy
     returns: tuple[Type, str] | None
     span: Span = _span()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from augury.algebra import rule as a
 from augury.algebra.composite import constituent_classes
@@ -162,19 +163,31 @@ def _trigger(trigger: s.Trigger, tables: Declarations, findings: Findings) -> a.
         _check_parameters(trigger, parameters, event_class, findings)
     names = {key_of(p.name): (p.name, p.type) for p in parameters}
     scope = constituent_scope("RULESTRUC", names, constituents, findings, now=True)
-    structure = _structure(trigger.structure, scope, tables, findings)
+    called = {call.name.key: call for call in rule_calls(trigger.structure)}
+    structure = _structure(trigger.structure, ChainMap(), _Around(scope, tables, called), findings)
+    policy = _policy(trigger.policy, findings)
     returns = None
     if trigger.returns is not None:
         kind = resolve_type(trigger.returns.type, findings)
-        called = {call.name.key: call.name.text for call in rule_calls(trigger.structure)}
         if trigger.returns.rule.key not in called:
-            what = "rule in this RULESTRUC called"
-            unknown(what, trigger.returns.rule, called.values(), "E221", findings, label="not in the RULESTRUC")
+            what, known = "rule in this RULESTRUC called", [call.name.text for call in called.values()]
+            unknown(what, trigger.returns.rule, known, "E221", findings, label="not in the RULESTRUC")
         returns = (kind, trigger.returns.rule.text)
     if structure is None or (trigger.composite is not None and composite is None):
         return None
     names_of_events = tuple(cls.name for cls in events.values())
-    return a.Trigger(trigger.name.text, parameters, names_of_events, composite, structure, returns, trigger.span)
+    return a.Trigger(
+        trigger.name.text, parameters, names_of_events, composite, structure, policy, returns, trigger.span
+    )
+
+
+def _policy(given: s.Ident | None, findings: Findings) -> a.Policy:
+    if given is None:
+        return a.Policy.STOP
+    if given.text.upper() not in a.Policy.__members__:
+        unknown("policy", given, list(a.Policy.__members__), "E216", findings)
+        return a.Policy.STOP
+    return a.Policy[given.text.upper()]
 
 
 def _check_parameters(
@@ -218,28 +231,47 @@ def rule_calls(structure: s.RuleStructure) -> Iterator[s.RuleCall]:
                 yield from rule_calls(part)
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a rule of a structure is read in: what names mean, and which rules the structure has, by key."""
+
+    scope: Scope
+    tables: Declarations
+    called: Mapping[str, s.RuleCall]
+
+
 def _structure(
-    structure: s.RuleStructure, scope: Scope, tables: Declarations, findings: Findings
+    structure: s.RuleStructure, before: ChainMap[str, s.RuleCall], around: _Around, findings: Findings
 ) -> a.Structure | None:
+    """A part of a structure; `before` has the rules that have run when it begins, by key."""
     match structure:
         case s.RuleCall():
-            return _rule_call(structure, scope, tables, findings)
-        case s.OneAfterTheOther(steps=parts) | s.SideBySide(branches=parts):
-            lowered = [_structure(part, scope, tables, findings) for part in parts]
-            known = tuple(part for part in lowered if part is not None)
-            if len(known) < len(lowered):
-                return None
-            kind = a.InOrder if isinstance(structure, s.OneAfterTheOther) else a.SideBySide
-            return kind(known, structure.span)
-
-
-def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: Findings) -> a.RuleCall | None:
-    arguments = _scalars(call.arguments, scope, findings)
-    rule = tables.rules.get(call.name.key)
-    if rule is None:
-        _unknown_rule(call.name, tables, findings)
+            return _rule_call(structure, before, around, findings)
+        case s.OneAfterTheOther(steps=parts):
+            lowered: list[a.Structure | None] = []
+            until_here = before.new_child()
+            for part in parts:
+                lowered.append(_structure(part, until_here, around, findings))
+                until_here.update({call.name.key: call for call in rule_calls(part)})
+        case s.SideBySide(branches=parts):
+            lowered = [_structure(part, before, around, findings) for part in parts]
+    known = tuple(part for part in lowered if part is not None)
+    if len(known) < len(lowered):
         return None
-    wanted = tables.parameters[call.name.key]
+    kind = a.InOrder if isinstance(structure, s.OneAfterTheOther) else a.SideBySide
+    return kind(known, structure.span)
+
+
+def _rule_call(
+    call: s.RuleCall, before: ChainMap[str, s.RuleCall], around: _Around, findings: Findings
+) -> a.RuleCall | None:
+    lowered = [_argument(argument, call, before, around, findings) for argument in call.arguments]
+    arguments = tuple(argument for argument in lowered if argument is not None)
+    rule = around.tables.rules.get(call.name.key)
+    if rule is None:
+        _unknown_rule(call.name, around.tables, findings)
+        return None
+    wanted = around.tables.parameters[call.name.key]
     if len(call.arguments) != len(wanted):
         names = enumerated(Names(wanted))
         findings.error(
@@ -251,11 +283,48 @@ def _rule_call(call: s.RuleCall, scope: Scope, tables: Declarations, findings: F
             helps=[f"write {rule.name.text}" + (f"({names})" if names else "")],
         )
         return None
-    if arguments is None:
+    if len(arguments) < len(lowered):
         return None
     for parameter, value, written in zip(wanted, arguments, call.arguments, strict=True):
-        _fits(parameter, value, written, "E219", findings)
+        if not isinstance(value, a.Returned):
+            _fits(parameter, value, written, "E219", findings)
     return a.RuleCall(rule.name.text, arguments, call.span)
+
+
+def _argument(
+    written: s.Scalar, call: s.RuleCall, before: ChainMap[str, s.RuleCall], around: _Around, findings: Findings
+) -> Scalar | a.Returned | None:
+    match written:
+        case s.Call(function=s.Ident(key="returned"), arguments=(s.Name(qualifier=None, name=name),)):
+            return _returned(name, call, before, around, findings)
+        case s.Call(function=s.Ident(key="returned")):
+            helps = ["write RETURNED(R1)"]
+            findings.error("E222", "RETURNED takes the name of one rule", written.span, "wrong arguments", helps=helps)
+            return None
+        case _:
+            return lower_scalar(written, around.scope, findings)
+
+
+def _returned(
+    name: s.Ident, call: s.RuleCall, before: ChainMap[str, s.RuleCall], around: _Around, findings: Findings
+) -> a.Returned | None:
+    """The value of a rule that comes before by `>`."""
+    rule = around.tables.rules.get(name.key)
+    if rule is None:
+        _unknown_rule(name, around.tables, findings)
+        return None
+    if name.key not in before:
+        stands = around.called.get(name.key)
+        findings.error(
+            "E222",
+            f"rule `{rule.name.text}` does not come before `{call.name.text}` by `>`",
+            name.span,
+            "not in this RULESTRUC" if stands is None else "side by side with it, or after it",
+            others=[] if stands is None else [Mark(stands.span, "it stands here")],
+            helps=[f"let it run before: {rule.name.text} > {call.name.text}(RETURNED({rule.name.text}))"],
+        )
+        return None
+    return a.Returned(rule.name.text, name.span)
 
 
 def _unknown_rule(name: s.Ident, tables: Declarations, findings: Findings) -> None:

@@ -301,6 +301,9 @@ class _Lowering:
         name = expression.function.text.upper()
         if name == "PREV":
             return self._previous(expression)
+        if name == "RETURNED":
+            self._returned(expression)
+            return None
         if name in a.TimingPrimitive.__members__ and self.scope.timing:
             return self._bounded_timing(expression, a.TimingPrimitive(name))
         operator = FUNCTIONS.get(name)
@@ -315,7 +318,7 @@ class _Lowering:
 
     def _unknown_function(self, expression: s.Call) -> None:
         name = expression.function.text
-        known = [*FUNCTIONS, "PREV"] + (["LATE"] if self.scope.timing else [])
+        known = [*FUNCTIONS, "PREV", "RETURNED"] + (["LATE"] if self.scope.timing else [])
         meant = self.findings.closest(name, known)
         if name.upper() in ("COUNT", "SUM", "MIN", "MAX", "AVG"):
             helps = ["aggregates stand in COLLECT and in SELECT only; of several values take LEAST or GREATEST"]
@@ -386,6 +389,15 @@ class _Lowering:
             unknown_attribute(event_class, name, self.findings)
             return None
         return a.Previous(attribute.name, offset, attribute.type, expression.span)
+
+    def _returned(self, expression: s.Call) -> None:
+        self.findings.error(
+            "E222",
+            "RETURNED is a whole argument of a rule in a RULESTRUC, and no part of an expression",
+            expression.span,
+            "not here",
+            helps=["write R1 > R2(RETURNED(R1)), and compute in R2"],
+        )
 
 
 def _as_truth(given: a.Scalar) -> str:

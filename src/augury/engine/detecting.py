@@ -55,7 +55,7 @@ class Histories:
         self._selected.add(place)
 
 
-_SELECTED = 1 << 62
+SELECTED = 1 << 62
 """From this number on events of SELECT classes have a `seq` of their own in a history: see `_as_occurrences`."""
 
 
@@ -71,7 +71,7 @@ def _as_occurrences(place: int, versions: ClassVersions) -> Occurrences:
 
     They come after all versions of the tick, by class as declared, then as they are given, by key.
     """
-    seq = _SELECTED + (place << 32) + np.arange(len(versions))
+    seq = SELECTED + (place << 32) + np.arange(len(versions))
     kind = np.where(versions.change == WITHDRAWN, WITHDRAW, ASSERT).astype(np.uint8)
     lists = versions.constituents
     assert lists is not None, "it is a complex class"
@@ -126,7 +126,7 @@ def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurre
                 change[row] = CHANGE
             met.add(key)
     # Which event of a SELECT class it was that something took place at is nobody's business outside the tick.
-    seq = np.where(np.abs(found.seq) < _SELECTED, found.seq, AT_END)
+    seq = np.where(np.abs(found.seq) < SELECTED, found.seq, AT_END)
     return ClassVersions(
         event_class, number, found.values, seq, found.occ_time, found.det_time, change, keys, found.constituents
     )
@@ -138,7 +138,7 @@ def _said_in_order(found: Occurrences) -> Integers:
     Those of one key stay as they are, for the last of them counts; what has no key is told apart by what it is made of.
     """
     rows = np.arange(len(found))
-    last = rows[np.abs(found.seq) >= _SELECTED]
+    last = rows[np.abs(found.seq) >= SELECTED]
     if len(last) > 1:
         some = found.at(last)
         columns = [whole(column) for column in some.values.columns]

@@ -14,6 +14,7 @@ from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import ByKey, SelectPlan, Turns
 from augury.diagnostics import Diagnostic, Mark
+from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.schedule import TooManyDue
 from augury.kernels import composite, match
@@ -86,7 +87,8 @@ class EnginePlan:
     `received` are the places of subscribed and clock classes, whose index there is their code in batches; `units`
     derive the others, each after those it reads. `detected_from` are the classes whose events may be constituents
     of what a MATCH or COMPOSITE finds. `clocks` are the codes of clock classes with their schedules, `selects_of` has
-    for each place the numbers of the units of the SELECTs that read it.
+    for each place the numbers of the units of the SELECTs that read it. `triggered_from` are the complex classes that
+    some trigger looks at, and `cuts` says where a step ends because a rule may post.
     """
 
     program: Program
@@ -98,6 +100,9 @@ class EnginePlan:
     received_classes: tuple[EventClass, ...]
     clocks: tuple[tuple[int, Cron | Every], ...]
     selects_of: tuple[tuple[int, ...], ...]
+    triggers: tuple[TriggerUnit, ...] = ()
+    triggered_from: tuple[int, ...] = ()
+    cuts: Cuts | None = None
 
     @property
     def chronon_us(self) -> int:
@@ -128,7 +133,8 @@ def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
     classes = program.classes
     places = {key_of(plan.event_class.name): place for place, plan in enumerate(classes)}
     received = tuple(p for p, plan in enumerate(classes) if plan.event_class.kind is not ClassKind.COMPLEX)
-    units = tuple(_units(program, places, flat))
+    units, triggers = tuple(_units(program, places, flat)), _triggers(program, places)
+    looked_at = {place for unit in triggers for place in (*unit.reads, *unit.triggering)}
     return EnginePlan(
         program,
         classes,
@@ -139,7 +145,19 @@ def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
         tuple(classes[place].event_class for place in received),
         tuple(_clocks(classes, received)),
         tuple(tuple(_selects_of(units, place)) for place in range(len(classes))),
+        triggers,
+        tuple(sorted(looked_at.difference(received))),
+        cuts_of(triggers, received),
     )
+
+
+def _triggers(program: Program, places: dict[str, int]) -> tuple[TriggerUnit, ...]:
+    try:
+        return trigger_units(program, places)
+    except composite.NotYet as error:
+        named = [trigger for trigger in program.triggers if trigger.composite is not None]
+        message = f"this engine does not run {error} yet, as a trigger needs it to"
+        raise CannotRun((Diagnostic("E313", message, Mark(named[0].span, "cannot be run")),)) from None
 
 
 def _clocks(classes: Sequence[ClassPlan], received: Sequence[int]) -> Iterator[tuple[int, Cron | Every]]:

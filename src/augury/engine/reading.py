@@ -1,6 +1,7 @@
 """What came in a chronon → the versions that its tick reads, numbered, and what is refused.
 
-In: arrivals, the live views, and which event_ids are known. Out: `Read`. The clock's events come first of their time.
+In: arrivals, the live views, what earlier steps of the chronon accepted, and which event_ids are known. Out: `Read`.
+The clock's events come first of their time.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from augury import limits
+from augury.engine.chronon import Fates, Read, TakenSoFar, likes
 from augury.engine.plan import EnginePlan
 from augury.engine.ports import KnownVersions
 from augury.engine.state import EngineState
@@ -32,16 +35,6 @@ from augury.kernels.columns.column import Mask
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The versions of a tick: all in order as a batch, and by the places of their classes."""
-
-    batch: Batch
-    versions: Mapping[int, ClassVersions]
-    rejected: Rejected
-    absorbed: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Judged:
     """The rows of a class with what each is."""
 
@@ -51,10 +44,15 @@ class _Judged:
     keys: list[object]
 
 
-def read_arrivals(plan: EnginePlan, state: EngineState, came: Arrivals, tick: int, known: KnownVersions | None) -> Read:
-    """Decide which rows are versions, and number them."""
+def read_arrivals(
+    plan: EnginePlan, state: EngineState, came: Arrivals, tick: int, known: KnownVersions | None, until: int
+) -> Read:
+    """Decide which rows are versions, and number them; the clock posts what is due before `until`.
+
+    Steps of one chronon follow each other, up to its tick.
+    """
     classes = plan.received_classes
-    rows = {**came.rows, **_clock_rows(plan, state, tick)}
+    rows = {**came.rows, **_clock_rows(plan, state, tick, until)}
     judged = {code: _judge(plan, state, code, rows[code], known) for code in sorted(rows)}
     kept = {code: np.flatnonzero(one.judged.verdicts < ABSORBED) for code, one in judged.items()}
     code, at, order = _in_order(judged, kept)
@@ -72,7 +70,15 @@ def read_arrivals(plan: EnginePlan, state: EngineState, came: Arrivals, tick: in
         refusals += _refusals(plan, state, c, one, kept[c], given[c])
     batch = batch_of(classes, {c: versions.get(plan.received[c]) for c in judged}, code, at, seq)
     absorbed = sum(int((one.judged.verdicts == ABSORBED).sum()) for one in judged.values())
-    return Read(batch, versions, told(refusals, came.place), absorbed)
+    fates = {c: _fates(one, kept[c], given[c]) for c, one in judged.items()}
+    state.seq = int(seq[-1]) if len(seq) else state.seq
+    return Read(batch, versions, told(refusals, came.place), absorbed, fates)
+
+
+def _fates(one: _Judged, kept: Integers, seq: Integers) -> Fates:
+    numbers = np.zeros(len(one.rows), np.int64)
+    numbers[kept] = seq
+    return Fates(one.rows.position, one.judged.verdicts, numbers)
 
 
 def read_again(plan: EnginePlan, versions: Mapping[int, ClassVersions]) -> Read:
@@ -86,15 +92,23 @@ def read_again(plan: EnginePlan, versions: Mapping[int, ClassVersions]) -> Read:
     return Read(batch, versions, Rejected(), 0)
 
 
-def _clock_rows(plan: EnginePlan, state: EngineState, tick: int) -> dict[int, ClassRows]:
-    """The events that the clock posts since the last tick, or in the first chronon."""
-    since = tick - plan.chronon_us if state.tick is None else state.tick
+def _clock_rows(plan: EnginePlan, state: EngineState, tick: int, until: int) -> dict[int, ClassRows]:
+    """The events that the clock posts since the last step, the last tick, or in the first chronon."""
+    since = clock_read(plan, state, tick)
+    state.chronon.read_clock = until
     found = {}
     for code, schedule in plan.clocks:
-        due = np.fromiter(times_due(schedule, since, tick), np.int64)
+        due = np.fromiter(times_due(schedule, since, until), np.int64)
         if len(due):
             found[code] = ClassRows(Part((), due, due, None, None), np.full(len(due), -1))
     return found
+
+
+def clock_read(plan: EnginePlan, state: EngineState, tick: int) -> int:
+    """The events of the clock before this time have been read."""
+    if state.chronon.read_clock is not None:
+        return state.chronon.read_clock
+    return tick - plan.chronon_us if state.tick is None else state.tick
 
 
 def next_by_clock(plan: EnginePlan, since_us: int) -> int | None:
@@ -114,7 +128,36 @@ def _judge(plan: EnginePlan, state: EngineState, code: int, rows: ClassRows, kno
         present = np.fromiter(map(slots.get, keys, repeat(-1)), np.int64, len(keys))
     else:
         keys, present = [], np.full(len(part), -1)
-    return _Judged(rows, columns, judge_beside(event_class, columns, present, _known(event_class, rows, known)), keys)
+    noted = _known(event_class, rows, known)
+    if (so_far := state.chronon.taken.get(code)) is not None:
+        present, noted = _after(so_far, event_class, columns, keys, present, noted)
+    return _Judged(rows, columns, judge_beside(event_class, columns, present, noted), keys)
+
+
+_IN_CHRONON: Final = 1 << 61
+"""From this number on what is present is no slot, but the `seq` of a version of the same chronon: it has none yet."""
+
+
+def _after(
+    so_far: TakenSoFar,
+    event_class: EventClass,
+    columns: Rows,
+    keys: Sequence[object],
+    present: Integers,
+    known: Mask | None,
+) -> tuple[Integers, Mask | None]:
+    """Which events are present, and which rows are duplicates, after earlier steps of the chronon."""
+    count = len(columns.det_time)
+    absorbed = np.zeros(count, np.bool_) if known is None else known.copy()
+    ids = [None] * count if columns.event_id is None else columns.event_id.to_pylist()
+    absorbed |= np.fromiter((one in so_far.event_ids for one in ids), np.bool_, count)
+    if event_class.key:
+        seqs = map(so_far.current.get, keys, repeat(-1))
+        current = np.fromiter(seqs, np.int64, count)
+        present = np.where(current < 0, present, np.where(current == 0, -1, _IN_CHRONON + current))
+        alike = (like in so_far.alike for like in likes(keys, columns, columns.withdrawal))
+        absorbed |= np.fromiter(alike, np.bool_, count) & np.array([one is None for one in ids])
+    return present, absorbed if absorbed.any() else known
 
 
 def _known(event_class: EventClass, rows: ClassRows, known: KnownVersions | None) -> Mask | None:
@@ -166,7 +209,8 @@ def _versions(
     if claimed is not None:
         late = claimed != part.det_time
         source_time = pa.array(claimed[kept], mask=~late[kept])
-    first = state.classes[place].view.read + 1
+    so_far = state.chronon.taken.get(code)
+    first = state.classes[place].view.read + (0 if so_far is None else so_far.count) + 1
     return ClassVersions(
         event_class,
         np.arange(first, first + len(kept)),
@@ -192,6 +236,8 @@ def _refusals(
         found = int(there[row])
         if found < len(one.rows):
             return int(seq[np.searchsorted(kept, found)])
+        if found - len(one.rows) >= _IN_CHRONON:
+            return found - len(one.rows) - _IN_CHRONON
         return int(state.classes[place].view.times["seq"][found - len(one.rows)])
 
     event_class = plan.classes[place].event_class

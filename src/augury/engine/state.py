@@ -5,20 +5,67 @@ In: an engine's plan. Out: an `EngineState`, which ticks change in place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from augury.algebra.scalar import Value
+from augury.engine.chronon import Chronon, QueuedPost
 from augury.engine.parts import SelectState, select_state
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.traces import Traces
-from augury.event import EventClass
+from augury.engine.trigger_plan import TriggerUnit
+from augury.event import EventClass, key_of
 from augury.kernels import composite, match
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal import ClassState, Expiry, class_state
+from augury.kernels.composite.state import GraphState
+from augury.kernels.firing import Switched
 
 Detection = match.MatchState | composite.CompositeState | SelectState
 """What a unit remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An occurrence of a trigger's expression that no firing has used.
+
+    `values` has the fields of its constituents that the structure names, by class and attribute, those of classes
+    without a constituent left out. `last` is the class of the last constituent, with what a firing by the clock asks
+    of it. A tick after `until` purges it.
+    """
+
+    det_time: int
+    until: int
+    constituents: tuple[int, ...]
+    values: Mapping[tuple[str, str], Value]
+    last: tuple[str, Mapping[str, Value]]
+
+
+@dataclass(slots=True)
+class TriggerState:
+    """What a trigger remembers: the state of its expression, and the occurrences that wait, the oldest first."""
+
+    detection: GraphState | None
+    waiting: list[Waiting] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TriggersState:
+    """What triggers remember, as declared; how often each has fired, by name; what is off; what rules posted.
+
+    `pending` are the posts that the last tick left for the next.
+    """
+
+    each: list[TriggerState] = field(default_factory=list)
+    fired: dict[str, int] = field(default_factory=dict)
+    off: set[tuple[Switched, str]] = field(default_factory=set)
+    pending: list[QueuedPost] = field(default_factory=list)
+
+    def is_on(self, kind: Switched, name: str) -> bool:
+        """Whether a rule, group or trigger is enabled by itself."""
+        return (kind, key_of(name)) not in self.off
 
 
 @dataclass(slots=True)
@@ -26,6 +73,7 @@ class EngineState:
     """The live views, timers, expiries and detection states of a program, after the tick `tick`.
 
     `failing` are the units of SELECTs that failed when they were last evaluated: they are tried again at every tick.
+    `chronon` is what steps have read since.
     """
 
     classes: list[ClassState]
@@ -35,6 +83,8 @@ class EngineState:
     seq: int = 0
     tick: int | None = None
     failing: set[int] = field(default_factory=set)
+    triggers: TriggersState = field(default_factory=TriggersState)
+    chronon: Chronon = field(default_factory=Chronon)
 
 
 def forget_unheld(plan: EnginePlan, state: EngineState) -> None:
@@ -69,7 +119,18 @@ def initial(plan: EnginePlan, after_number: int = 0) -> EngineState:
         classes,
         Expiry(plan.lifespans_us),
         [_initial(plan, unit) for unit in plan.units],
+        triggers=TriggersState([waiting_for(plan, unit) for unit in plan.triggers]),
     )
+
+
+def waiting_for(plan: EnginePlan, unit: TriggerUnit) -> TriggerState:
+    """A trigger that has seen nothing."""
+    if unit.detector is None:
+        return TriggerState(None)
+    classes = (*plan.received_classes, *(plan.classes[place].event_class for place in unit.reads))
+    found = composite.initial_state(unit.detector, classes)
+    assert isinstance(found, GraphState), "it goes step by step"
+    return TriggerState(found)
 
 
 def _initial(plan: EnginePlan, unit: Unit) -> Detection:

@@ -6,7 +6,7 @@ it is committed; the state has moved on. It knows neither clocks nor stores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 
@@ -14,32 +14,47 @@ import numpy as np
 
 from augury import limits
 from augury.engine import detecting, selecting
+from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
+from augury.engine.firing import post_text, settled
 from augury.engine.parts import SelectState
-from augury.engine.plan import EnginePlan, SelectUnit
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
-from augury.engine.reading import Read, next_by_clock, read_again, read_arrivals
+from augury.engine.reading import next_by_clock, read_again
 from augury.engine.rows import whole
+from augury.engine.rules import Calling, NoFunctions
 from augury.engine.selecting import Views
 from augury.engine.state import EngineState, forget_unheld
+from augury.engine.steps import Turned, advance, advance_again
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
 from augury.engine.traces import NOWHERE
+from augury.engine.triggering import Ruling, forget_expired, look
 from augury.event import ClassKind
 from augury.history.arrivals import Arrivals
 from augury.history.schedule import TooManyDue
 from augury.history.versions import WITHDRAWN
-from augury.kernels.batch import Integers
+from augury.kernels.batch import Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
 from augury.kernels.composite.state import CompositeState
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What a tick needs of its surroundings; `stopwatch` gives seconds, from any moment on."""
+    """What a tick needs of its surroundings.
+
+    `stopwatch` gives seconds, from any moment on; `calling` has what rules call at once, and `depth_max` says how many
+    posts of rules may follow from one another.
+    """
 
     selects: Selects
     known: KnownVersions | None = None
     stopwatch: Callable[[], float] = lambda: 0.0
+    calling: Calling = field(default_factory=NoFunctions)
+    depth_max: int = limits.POST_DEPTH_MAX
+
+    def ruling(self, *, is_again: bool = False) -> Ruling:
+        """What rules go by."""
+        return Ruling(self.depth_max, self.calling, is_again)
 
 
 @dataclass(slots=True)
@@ -109,8 +124,6 @@ class _Tick:
             self.take(place, versions)
             if place in self.plan.detected_from:
                 self._trace(place, versions)
-        if len(read.batch):
-            self.state.seq = int(read.batch.seq[-1])
 
     def _trace(self, place: int, versions: ClassVersions) -> None:
         """Note which event each version belongs to, those before a withdrawal to none that is there."""
@@ -120,20 +133,36 @@ class _Tick:
 
     # ---- derive --------------------------------------------------------------------------------
 
-    def derive(self, read: Read) -> None:
-        histories = Histories(read.batch)
+    def derive(self, ruling: Ruling) -> None:
+        """What the steps found comes first; what is built on SELECTs goes on with their rows, which come last."""
+        late = Histories(read_again(self.plan, {}).batch)
         for number, unit in enumerate(self.plan.units):
             if isinstance(unit, SelectUnit):
-                self.select(number, unit, histories)
+                self.select(number, unit, late)
                 continue
-            for place, found in detecting.detect(self.plan, self.state, number, histories, self.tick).items():
-                if found.errors:
-                    self.errors[found.event_class.name] = found.errors
-                histories.occurrences[place] = found
-                if len(found):
-                    versions = detecting.versions_of(self.plan, self.state, place, found)
+            after = self._detected_late(number, unit, late)
+            for place in unit.places if isinstance(unit, CompositeUnit) else (unit.place,):
+                parts = [*self.state.chronon.found.get(place, ()), *([after[place]] if place in after else [])]
+                if parts:
+                    versions = detecting.versions_of(self.plan, self.state, place, joined(parts))
                     slots, rows = self.take(place, versions)
                     detecting.link_detected(self.plan, self.state, place, unit, versions, slots, rows)
+        if late.occurrences:
+            look(self.plan, self.state, late, self.tick, ruling)
+
+    def _detected_late(self, number: int, unit: MatchUnit | CompositeUnit, late: Histories) -> dict[int, Occurrences]:
+        """What a unit finds in the rows of SELECTs, and in what others found in these."""
+        if not any(place in late.occurrences for place in unit.reads):
+            return {}
+        found = detecting.detect(self.plan, self.state, number, late, self.tick)
+        for place, one in found.items():
+            self._count(one.event_class.name, one.errors)
+            late.occurrences[place] = one
+        return {place: one for place, one in found.items() if len(one)}
+
+    def _count(self, name: str, errors: int) -> None:
+        if errors:
+            self.errors[name] = self.errors.get(name, 0) + errors
 
     def select(self, number: int, unit: SelectUnit, histories: Histories) -> None:
         remembered = self._remembered(number)
@@ -181,8 +210,7 @@ class _Tick:
                 continue
             fired = decided(state, seen, self.tick, self.plan.chronon_us)
             event_class = self.plan.classes[place].event_class
-            if fired.errors:
-                self.errors[event_class.name] = self.errors.get(event_class.name, 0) + fired.errors.total()
+            self._count(event_class.name, fired.errors.total())
             if len(fired):
                 found.append(ClassActions(event_class, fired))
         return found
@@ -237,25 +265,51 @@ class _Tick:
         )
 
 
+def step(plan: EnginePlan, state: EngineState, came: Arrivals, upto: int, ports: Ports) -> None:
+    """Read rows before their tick, and let MATCH, COMPOSITE and triggers go on up to a time, that included.
+
+    No row was detected before the time of an earlier step. What came of it is in the state's chronon.
+    """
+    time = tick_reading(upto, plan.chronon_us)
+    assert state.tick is None or time > state.tick, "ticks go forward"
+    advance(plan, state, came, time, upto, ports.known, ports.ruling())
+
+
 def tick(plan: EnginePlan, state: EngineState, came: Arrivals, time: int, ports: Ports) -> Ticked:
     """The tick at the end of the chronon in which these rows came; the state given is used up."""
     assert state.tick is None or time > state.tick, "ticks go forward"
     at_work = _Tick(plan, state, ports, time)
-    return _ticked(at_work, read_arrivals(plan, state, came, time, ports.known))
+    ruling = ports.ruling()
+    advance(plan, state, came, time, time, ports.known, ruling)
+    return _ticked(at_work, ruling)
 
 
 def tick_again(
-    plan: EnginePlan, state: EngineState, read: Mapping[int, ClassVersions], time: int, ports: Ports
+    plan: EnginePlan,
+    state: EngineState,
+    read: Mapping[int, ClassVersions],
+    time: int,
+    ports: Ports,
+    turns: Sequence[Turned] = (),
 ) -> Ticked:
-    """A tick that was committed, from the versions that it read: to come to the state after it."""
-    return _ticked(_Tick(plan, state, ports, time), read_again(plan, read))
+    """A tick that was committed, from the versions that it read: to come to the state after it.
+
+    `turns` are the switches that were made in its chronon.
+    """
+    ruling = ports.ruling(is_again=True)
+    at_work = _Tick(plan, state, ports, time)
+    advance_again(plan, state, read_again(plan, read), time, ruling, turns)
+    return _ticked(at_work, ruling)
 
 
-def _ticked(at_work: _Tick, read: Read) -> Ticked:
+def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
     plan, state = at_work.plan, at_work.state
+    chronon = state.chronon
+    read = chronon.whole()
+    at_work.errors.update(chronon.errors)
     at_work.read(read)
     at_work.ends(Phase.READ)
-    at_work.derive(read)
+    at_work.derive(ruling)
     at_work.ends(Phase.DERIVE)
     actions = at_work.decide()
     at_work.ends(Phase.DECIDE)
@@ -264,6 +318,9 @@ def _ticked(at_work: _Tick, read: Read) -> Ticked:
         forget_unheld(plan, state)
     at_work.ends(Phase.PURGE)
     state.tick = at_work.tick
+    forget_expired(state)
+    state.triggers.pending += chronon.queue
+    state.chronon = Chronon()
     received = set(plan.received)
     by_place = sorted(at_work.versions.items())
     return Ticked(
@@ -279,6 +336,8 @@ def _ticked(at_work: _Tick, read: Read) -> Ticked:
         at_work.warnings,
         at_work.errors,
         at_work.seconds,
+        tuple(settled(one, at, chronon.became) for at, one in enumerate(chronon.firings)),
+        tuple(post_text(one) for one in state.triggers.pending),
     )
 
 
@@ -295,10 +354,13 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
     found += [state.tick + chronon_us] if state.failing else []
     for unit, detection in zip(plan.units, state.detection, strict=True):
         if isinstance(detection, CompositeState):
-            due = detection.next_due()
-            found.append(due if due == NEVER else -(-due // chronon_us) * chronon_us)
+            found.append(_tick_at(detection.next_due(), chronon_us))
         elif isinstance(unit, SelectUnit) and isinstance(detection, SelectState):
             found.append(detection.next_due(unit, state.tick))
+    found += [
+        _tick_at(one.detection.next_due(), chronon_us) for one in state.triggers.each if one.detection is not None
+    ]
+    found += [state.tick + chronon_us] if state.triggers.pending else []
     return max(min(found), state.tick + chronon_us)
 
 
@@ -310,6 +372,11 @@ def tick_at_most(time: int, chronon_us: int) -> int:
 def tick_reading(det_time: int, chronon_us: int) -> int:
     """The tick that reads what was detected at a time."""
     return (det_time // chronon_us + 1) * chronon_us
+
+
+def _tick_at(time: int, chronon_us: int) -> int:
+    """The first tick that is not before a time."""
+    return NEVER if time == NEVER else -(-time // chronon_us) * chronon_us
 
 
 def _tick_after(time: int, chronon_us: int) -> int:

@@ -109,13 +109,15 @@ class Action:
 class FiredTrigger:
     """A trigger that fired: its how-manieth firing it is, and the key of the triggering event, as plain values.
 
-    Where the clock triggered, the event is the last constituent. `number` counts the firings of the name for ever.
+    Where the clock triggered, the event is the last constituent. `number` counts the firings of the name for ever;
+    `actions` are those that wait to be carried out, while others ran at once.
     """
 
     number: int
     event: str
     key: Mapping[str, Any]
     firing: Firing
+    actions: tuple[Action, ...] = ()
 
 
 class Phase(StrEnum):
@@ -165,14 +167,16 @@ class Ticked:
         return {
             "read": sum(map(len, self.read)),
             "derived": sum(map(len, self.derived)),
-            "actions": sum(len(one.fired) for one in self.actions),
+            "actions": sum(len(one.fired) for one in self.actions) + sum(len(one.actions) for one in self.firings),
             "rejected": len(self.rejected),
             "absorbed": self.absorbed,
             "purged": sum(map(len, self.purged)),
         }
 
     def action_rows(self) -> Iterator[Action]:
-        """Every action of the tick in the order of the contract: by class, key, statement, place in it."""
+        """Every action of the tick: by class, key, statement, place in it; then those of rules, firing by firing."""
         from augury.engine.actions import actions_of
 
-        return (action for action, _ in actions_of(self))
+        yield from (action for action, _ in actions_of(self))
+        for fired in self.firings:
+            yield from fired.actions

@@ -20,13 +20,6 @@ class RuleFailed(Exception):
     """What an action could not do; the message says why."""
 
 
-class Policy(StrEnum):
-    """What becomes of the rules that come after one that failed."""
-
-    STOP = "stop"
-    CONTINUE = "continue"
-
-
 class Refusal(StrEnum):
     """Why an event that a rule posts does not become a version."""
 

@@ -114,7 +114,7 @@ _STATEMENT_FORMS = {
     "SOURCE": "SOURCE Class FROM COLUMNS (column AS attribute, …)",
     "GROUP": "RULE GROUP name (rule, …)",
     "RULE": "RULE name (parameter TYPE, …) CONDITION … ACTION … ALTERNATIVEACTION …",
-    "TRIGGER": "TRIGGER name (parameter TYPE, …) TRIGGEREVENT … COMPOSITEEVENT … RULESTRUC …",
+    "TRIGGER": "TRIGGER name (parameter TYPE, …) TRIGGEREVENT … COMPOSITEEVENT … RULESTRUC … ON FAILURE … RETURNS …",
     "BIND": "BIND action TO LOG, or BIND action TO WEBHOOK 'https://…' WITH (timeout = 10s)",
     "DETECT": "DETECT Class FROM HTTP 'https://…' EVERY 30s ITEMS '…' FIELDS (attribute = '…')",
 }
@@ -328,7 +328,7 @@ def _action(surprise: _Surprise) -> str | None:
     if surprise.expected == {"LPAR"} and words[-1:] == ["NAME"] and words[0] in _ACTION_STARTS:
         return f"an action has brackets: {surprise.before[-1].value}()"
     is_call = token.type == "NAME" and following is not None and following.type == "LPAR"
-    if is_call and "ON" in surprise.expected:
+    if is_call and "ON" in surprise.expected and surprise.before[0].type != "TRIGGER":
         return f"an action needs a condition: ON ANNOUNCEMENT DO {token.value}(…)"
     return None
 
@@ -350,6 +350,8 @@ def _form(surprise: _Surprise) -> str | None:
     if surprise.before and surprise.before[0].type in ("BIND", "DETECT"):
         return f"write {_wiring_form(surprise)}"
     part = _part(surprise)
+    if part == "ON" and surprise.before[0].type == "TRIGGER":
+        return "write ON FAILURE STOP, or ON FAILURE CONTINUE"
     if part is not None:
         return f"write {_PART_FORMS[part]}"
     in_expression = _starts_expression(surprise.expected) or "an operator" in _expected(surprise)

@@ -113,6 +113,7 @@ CONTEXTUAL = frozenset(
         "NEXT",
         "FORWARD",
         "WITHDRAW",
+        "FAILURE",
     ]
 )
 _ALIASES = {"SEQ": "SEQUENCE", "REL": "RELATIVE"}

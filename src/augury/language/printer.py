@@ -221,6 +221,8 @@ def _trigger(trigger: s.Trigger) -> Sequence[Doc]:
         clauses.append(("COMPOSITEEVENT ", composite_doc(trigger.composite.expression)))
         clauses += _clauses(trigger.composite.clauses)
     clauses.append(("RULESTRUC ", _structure(trigger.structure, 0)))
+    if trigger.policy is not None:
+        clauses.append(f"ON FAILURE {name_text(trigger.policy)}")
     if trigger.returns is not None:
         clauses.append(f"RETURNS {type_text(trigger.returns.type)} : {name_text(trigger.returns.rule)}")
     return clauses

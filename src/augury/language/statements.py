@@ -294,6 +294,12 @@ class Builder(WiringBuilder):
     def side_by_side(self, span: Span, *branches: s.RuleStructure) -> s.RuleStructure:
         return branches[0] if len(branches) == 1 else s.SideBySide(branches, span)
 
+    def policy(self, span: Span, _on: Token, policy: s.Ident) -> Part:
+        return Part("policy", s.Ident(policy.text.upper(), policy.span), span)
+
+    def rule_structure(self, span: Span, structure: s.RuleStructure, policy: Part | None) -> Part:
+        return Part("structure", (structure, policy.value if policy else None), span)
+
     def trigger(
         self,
         span: Span,
@@ -301,7 +307,7 @@ class Builder(WiringBuilder):
         parameters: Part,
         events: Part | None,
         composite: s.CompositeSource | None,
-        structure: s.RuleStructure,
+        structure: Part,
         returns: s.Returns | None,
     ) -> s.Trigger:
         if events is None and composite is None:
@@ -312,7 +318,9 @@ class Builder(WiringBuilder):
                 "neither TRIGGEREVENT nor COMPOSITEEVENT",
                 "give it a TRIGGEREVENT or a COMPOSITEEVENT",
             )
-        return s.Trigger(name, parameters.value, events.value if events else (), composite, structure, returns, span)
+        rules, policy = structure.value
+        triggering = events.value if events else ()
+        return s.Trigger(name, parameters.value, triggering, composite, rules, policy, returns, span)
 
 
 def _clauses(parts: Sequence[Part]) -> s.Clauses:

@@ -269,13 +269,14 @@ class Returns:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """`TRIGGER name (parameters) TRIGGEREVENT … COMPOSITEEVENT … RULESTRUC … RETURNS …`."""
+    """`TRIGGER name (parameters) TRIGGEREVENT … COMPOSITEEVENT … RULESTRUC … ON FAILURE policy RETURNS …`."""
 
     name: Ident
     parameters: tuple[Attribute, ...]
     events: tuple[Ident, ...]
     composite: CompositeSource | None
     structure: RuleStructure
+    policy: Ident | None
     returns: Returns | None
     span: Span = no_span()
 

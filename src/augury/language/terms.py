@@ -199,7 +199,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`ABS(x)`, `PREV(rate, 2)`, `LATE(5h, 1d)`, `MAX(q)`; `star` for `COUNT(*)`."""
+    """`ABS(x)`, `PREV(rate, 2)`, `LATE(5h, 1d)`, `RETURNED(R1)`, `MAX(q)`; `star` for `COUNT(*)`."""
 
     function: Ident
     arguments: tuple[Scalar, ...]

@@ -15,7 +15,7 @@ from augury.algebra.program import Program
 from augury.algebra.rule import Trigger
 from augury.algebra.scalar import Field, Value
 from augury.event import key_of
-from augury.kernels.firing import Firing, Functions, Policy, Switched, Turn
+from augury.kernels.firing import Firing, Functions, Switched, Turn
 from augury.kernels.fitting import fitted_or_null
 from augury.kernels.reference.bitemporal import Raw, Reason, Rejected, Run, Select, Version
 from augury.kernels.reference.bitemporal.conditions import field_of
@@ -54,7 +54,6 @@ class _Rules:
     program: Program
     turns: Sequence[Turn]
     functions: Functions
-    policy: Policy
     depth_max: int
 
 
@@ -87,12 +86,11 @@ def triggered(
     *,
     functions: Functions | None = None,
     turns: Sequence[Turn] = (),
-    policy: Policy = Policy.STOP,
     depth_max: int = DEPTH_MAX,
 ) -> Triggered:
     """What triggers do over raw versions, up to the last tick by `until` (default: the one after the last of them)."""
     by_name = {key_of(name): function for name, function in (functions or {}).items()}
-    rules = _Rules(program, turns, by_name, policy, depth_max)
+    rules = _Rules(program, turns, by_name, depth_max)
     # Every entry has an object of its own, by which it is found again.
     entries = [Entry(replace(one)) for raw in raws if (one := timed(raw)) is not None]
     entries.sort(key=lambda entry: det_time_of(entry.raw))
@@ -218,7 +216,7 @@ def _firing(
         in_force(rules.program, rules.turns, det_time),
         happened.classes,
         rules.functions,
-        rules.policy,
+        trigger.policy,
     )
     calls = tuple(calls_of(trigger.structure, setting))
     return Firing(

@@ -1,7 +1,8 @@
 """A rule structure at work: which rules run, with which arguments, and what they do (LANGUAGE.md section 7).
 
 In: a structure, the values that its arguments name, the rules in force. Out: a call for every rule of the structure,
-left to right, which is the order of its POSTs. Rules side by side do not see each other, so they are run one by one.
+left to right, which is the order of its POSTs. Rules side by side do not see each other, so they are run one by one;
+a rule sees what those gave back that come before it by `>`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from augury import types as t
-from augury.algebra.rule import ActionCall, InOrder, Post, Rule, RuleCall, SideBySide, Structure
+from augury.algebra.rule import ActionCall, InOrder, Policy, Post, Returned, Rule, RuleCall, SideBySide, Structure
 from augury.algebra.scalar import Field, Value
 from augury.event import EventClass, key_of
 from augury.kernels.firing import (
@@ -20,7 +21,6 @@ from augury.kernels.firing import (
     Done,
     Functions,
     Outcome,
-    Policy,
     Posted,
     Refusal,
     RuleFailed,
@@ -52,34 +52,38 @@ class Setting:
 
 def calls_of(structure: Structure, setting: Setting) -> list[Call]:
     """Every rule of a structure with what became of it, left to right."""
-    return _run(structure, setting, is_stopped=False)[0]
+    return _run(structure, setting, [], is_stopped=False)[0]
 
 
 def returned_of(returns: tuple[t.Type, str] | None, calls: Sequence[Call]) -> Value:
-    """The value of the RETURNS rule: of its last run in the structure; NULL if it did not run or failed."""
-    if returns is None:
-        return None
-    kind, name = returns
+    """The value of the RETURNS rule, as far as it fits the type."""
+    return None if returns is None else fitted_or_null(_value_of_rule(returns[1], calls), returns[0])
+
+
+def _value_of_rule(name: str, calls: Sequence[Call]) -> Value:
+    """What the last of these calls that is of the rule and ran gave back; NULL if there is none, or it failed."""
     ran = [
         call for call in calls if key_of(call.rule) == key_of(name) and call.outcome in (Outcome.HELD, Outcome.NOT_HELD)
     ]
-    return fitted_or_null(ran[-1].value, kind) if ran else None
+    return ran[-1].value if ran else None
 
 
-def _run(structure: Structure, setting: Setting, *, is_stopped: bool) -> tuple[list[Call], bool]:
-    """The calls, and whether what comes after them by `>` is stopped."""
+def _run(
+    structure: Structure, setting: Setting, before: Sequence[Call], *, is_stopped: bool
+) -> tuple[list[Call], bool]:
+    """The calls, and whether what comes after them by `>` is stopped; `before` is what came before by `>`."""
     match structure:
         case RuleCall():
-            call = _stopped(structure, setting) if is_stopped else _called(structure, setting)
+            call = _stopped(structure, setting) if is_stopped else _called(structure, setting, before)
             return [call], is_stopped or (call.failed and setting.policy is Policy.STOP)
         case InOrder(steps=steps):
             found: list[Call] = []
             for step in steps:
-                calls, is_stopped = _run(step, setting, is_stopped=is_stopped)
+                calls, is_stopped = _run(step, setting, [*before, *found], is_stopped=is_stopped)
                 found += calls
             return found, is_stopped
         case SideBySide(branches=branches):
-            ran = [_run(branch, setting, is_stopped=is_stopped) for branch in branches]
+            ran = [_run(branch, setting, before, is_stopped=is_stopped) for branch in branches]
             return [call for calls, _ in ran for call in calls], any(stopped for _, stopped in ran)
         case _:
             assert_never(structure)
@@ -90,11 +94,16 @@ def _stopped(call: RuleCall, setting: Setting) -> Call:
     return Call(call.rule, Outcome.DISABLED if is_disabled else Outcome.STOPPED)
 
 
-def _called(call: RuleCall, setting: Setting) -> Call:
+def _called(call: RuleCall, setting: Setting, before: Sequence[Call]) -> Call:
     rule = setting.in_force.rules[key_of(call.rule)]
     if key_of(rule.name) in setting.in_force.disabled:
         return Call(rule.name, Outcome.DISABLED)
-    given = [value_of(argument, setting.field, setting.now) for argument in call.arguments]
+    given = [
+        _value_of_rule(argument.rule, before)
+        if isinstance(argument, Returned)
+        else value_of(argument, setting.field, setting.now)
+        for argument in call.arguments
+    ]
     arguments = tuple(fitted_or_null(v, p.type) for v, p in zip(given, rule.parameters, strict=True))
     names = {key_of(p.name): v for p, v in zip(rule.parameters, arguments, strict=True)}
 

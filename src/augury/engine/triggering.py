@@ -1,0 +1,347 @@
+"""Triggers at a step: which fire, with which occurrence, and what their rules do and post (LANGUAGE.md section 7).
+
+In: the histories of a step, how far the clock went, and the state. Out: firings and queued posts, noted in the
+chronon; what triggers remember has moved on. docs/triggers.md has the readings. A tick that is worked out again lets
+triggers use up what they used, and no rule runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from augury.algebra.scalar import Field, Value
+from augury.engine.chronon import Chronon, QueuedPost
+from augury.engine.detecting import SELECTED, Histories
+from augury.engine.firing import fired_trigger
+from augury.engine.plan import EnginePlan
+from augury.engine.rules import Calling, NoFunctions, Setting, calls_of, returned_of
+from augury.engine.state import EngineState, TriggersState, Waiting
+from augury.engine.trigger_plan import TriggerUnit
+from augury.event import key_of
+from augury.kernels.batch import ASSERT, Batch, Integers
+from augury.kernels.composite.giving import Found, constituents
+from augury.kernels.composite.reading import python_values, rows_of
+from augury.kernels.composite.scalars import attribute_key
+from augury.kernels.composite.step import step_found
+from augury.kernels.firing import Firing, Posted, Refusal, Switched
+from augury.kernels.fitting import fitted_or_null
+
+_JUST_AFTER: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What rules may call, and how deep chains of posts may be; `is_again`: the tick was committed before."""
+
+    depth_max: int
+    calling: Calling = field(default_factory=NoFunctions)
+    is_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A row of the history, or a time of the clock, at which a trigger looks; `rank` orders all of a step."""
+
+    rank: float
+    is_timer: bool
+    unit: int
+    row: int
+    det_time: int
+
+    def order(self) -> tuple[float, bool, int]:
+        return self.rank, self.is_timer, self.unit
+
+
+def look(plan: EnginePlan, state: EngineState, histories: Histories, until: int, ruling: Ruling) -> None:
+    """Let triggers see what a step brought, in the order in which it happened."""
+    if not plan.triggers:
+        return
+    looking = _Looking(plan, state.triggers, state.chronon, histories.of(plan, plan.triggered_from)[0], ruling)
+    for number, unit in enumerate(plan.triggers):
+        looking.find(number, unit, histories, until)
+    for moment in sorted(looking.moments(), key=_Moment.order):
+        looking.at(moment)
+    looking.end()
+
+
+@dataclass(slots=True)
+class _Looking:
+    """Triggers over the history of one step; `found` has by trigger what its expression found, with ranks."""
+
+    plan: EnginePlan
+    state: TriggersState
+    chronon: Chronon
+    history: Batch
+    ruling: Ruling
+    found: dict[int, list[tuple[float, bool, Waiting]]] = field(default_factory=dict)
+    _rows: dict[str, Integers] | None = None
+
+    # ---- what expressions find -------------------------------------------------------------------
+
+    def find(self, number: int, unit: TriggerUnit, histories: Histories, until: int) -> None:
+        """Advance the expression of a trigger."""
+        state, detector = self.state.each[number], unit.detector
+        if detector is None:
+            return
+        assert state.detection is not None
+        history, shared = histories.of(self.plan, unit.reads)
+        if not self._concerns(unit, history) and state.detection.next_due() > until:
+            return
+        before = state.detection.places
+        index = rows_of(detector, state.detection, history, shared).index
+        found, errors = step_found(detector, state.detection, history, self.plan.chronon_us, until, shared=shared)
+        if errors:
+            self.chronon.errors[unit.trigger.name] = self.chronon.errors.get(unit.trigger.name, 0) + errors
+        ranked = []
+        for one in found:
+            row = None if not one.point[1] else int(index[one.point[2] - before])
+            rank = self._rank(one, history, row)
+            ranked.append((rank, one.version is None, _waiting(unit, one)))
+        self.found[number] = sorted(ranked, key=lambda each: (each[0], each[2].constituents))
+
+    def _concerns(self, unit: TriggerUnit, history: Batch) -> bool:
+        assert unit.detector is not None
+        names = {key_of(leaf.event_class) for leaf in unit.detector.leaves}
+        codes = set(history.code.tolist()) if len(history) < 1000 else set(np.unique(history.code).tolist())
+        return any(key_of(history.classes[code].name) in names for code in codes)
+
+    def _rank(self, one: Found, history: Batch, row: int | None) -> float:
+        """Where an occurrence stands among the rows of this history; timers stand between them."""
+        if row is None:
+            # A timer comes before all that is detected at its time, complex events of other timers among them.
+            return float(np.searchsorted(self.history.det_time, one.point[0])) - _JUST_AFTER
+        at = self._row_of(history, row)
+        if one.version is not None:
+            return float(at)
+        return self._after_place(at)
+
+    def _row_of(self, history: Batch, row: int) -> int:
+        """The row of this history that is a row of another, which has fewer classes."""
+        if self._rows is None:
+            self._rows = {}
+            for code, event_class in enumerate(self.history.classes):
+                at = np.flatnonzero(self.history.code == code)
+                places = np.zeros(self.history.tables[code].num_rows if len(at) else 0, np.int64)
+                if len(at):
+                    places = np.zeros(int(self.history.row[at].max()) + 1, np.int64)
+                    places[self.history.row[at]] = at
+                self._rows[key_of(event_class.name)] = places
+        name = key_of(history.classes[int(history.code[row])].name)
+        return int(self._rows[name][int(history.row[row])])
+
+    def _after_place(self, at: int) -> float:
+        """Right after all that stands at the place of a row, and before what other timers complete there."""
+        seq, det = self.history.seq, self.history.det_time
+        own = int(seq[at])
+        if own < 0:
+            while at >= 0 and int(seq[at]) == own:
+                at -= 1
+            return at + _JUST_AFTER
+        while at + 1 < len(seq) and int(seq[at + 1]) == own and int(det[at + 1]) == int(det[at]):
+            at += 1
+        return at + _JUST_AFTER
+
+    # ---- moments ---------------------------------------------------------------------------------
+
+    def moments(self) -> list[_Moment]:
+        """All rows and times at which some trigger looks and may find something."""
+        codes = [*self.plan.received, *self.plan.triggered_from]
+        moments: list[_Moment] = []
+        for number, unit in enumerate(self.plan.triggers):
+            found, state = self.found.get(number, []), self.state.each[number]
+            if not self.state.is_on(Switched.TRIGGER, unit.trigger.name):
+                continue
+            if unit.detector is not None and not found and not state.waiting:
+                continue
+            wanted = np.array([place in unit.triggering for place in codes], np.bool_)
+            rows = np.flatnonzero(wanted[self.history.code] & (self.history.kind == ASSERT))
+            times = self.history.det_time
+            moments += [_Moment(float(row), False, number, row, int(times[row])) for row in rows.tolist()]
+            if unit.by_clock:
+                timed = [(rank, one) for rank, is_timed, one in found if is_timed]
+                moments += [_Moment(rank, True, number, -1, one.det_time) for rank, one in timed]
+        return moments
+
+    def at(self, moment: _Moment) -> None:
+        """One trigger at one moment: what took place by now waits, and the oldest that does is used."""
+        unit, state = self.plan.triggers[moment.unit], self.state.each[moment.unit]
+        if unit.detector is None:
+            own = self._numbers(moment.row)
+            self._fire(unit, moment, Waiting(moment.det_time, moment.det_time, own, {}, ("", {})))
+            return
+        self._admit(moment.unit, moment.rank)
+        tick = self._last_purge(moment)
+        state.waiting = [one for one in state.waiting if one.until >= tick]
+        if state.waiting:
+            self._fire(unit, moment, state.waiting.pop(0))
+
+    def _admit(self, number: int, rank: float) -> None:
+        found = self.found.get(number, [])
+        count = next((i for i, (of, _, _) in enumerate(found) if of > rank), len(found))
+        self.state.each[number].waiting += [one for _, _, one in found[:count]]
+        del found[:count]
+
+    def end(self) -> None:
+        """What nobody looked at waits, unless its trigger is disabled."""
+        for number, unit in enumerate(self.plan.triggers):
+            if self.state.is_on(Switched.TRIGGER, unit.trigger.name):
+                self._admit(number, float("inf"))
+
+    def _numbers(self, row: int) -> tuple[int, ...]:
+        """The `seq` of the subscribed versions below a row."""
+        lists = self.history.constituents[int(self.history.code[row])]
+        if lists is None:
+            return (int(self.history.seq[row]),)
+        return tuple(lists[int(self.history.row[row])].as_py())
+
+    def _is_read(self, moment: _Moment) -> bool:
+        """Whether it is a version's place, not one of the clock or of a SELECT."""
+        seq = self._seq(moment)
+        return 0 < abs(seq) < SELECTED
+
+    def _seq(self, moment: _Moment) -> int:
+        """That of the version at the place of a moment; 0 for one of the clock."""
+        if not moment.is_timer:
+            return int(self.history.seq[moment.row])
+        before = int(moment.rank - _JUST_AFTER)
+        if before < 0 or before >= len(self.history):
+            return 0
+        # A timer that was due when it was set stands right after what set it; all others stand before their time.
+        return int(self.history.seq[before]) if int(self.history.det_time[before]) == moment.det_time else 0
+
+    def _last_purge(self, moment: _Moment) -> int:
+        chronon_us = self.plan.chronon_us
+        return (moment.det_time if self._is_read(moment) else moment.det_time - 1) // chronon_us * chronon_us
+
+    # ---- firing ----------------------------------------------------------------------------------
+
+    def _fire(self, unit: TriggerUnit, moment: _Moment, used: Waiting) -> None:
+        number = self.state.fired.get(unit.name, 0) + 1
+        self.state.fired[unit.name] = number
+        if self.ruling.is_again:
+            return
+        name, values = self._event(moment, used)
+        given = [values.get(attribute_key(a.name)) for a in self._attributes(name)]
+        parameters = tuple(fitted_or_null(v, p.type) for v, p in zip(given, unit.trigger.parameters, strict=False))
+        is_read, chronon_us = self._is_read(moment), self.plan.chronon_us
+        det_time = moment.det_time
+        now = (det_time // chronon_us + 1) * chronon_us if is_read else -(-det_time // chronon_us) * chronon_us
+        classes = {one.event_class.name: one.event_class for one in self.plan.classes}
+        setting = Setting(
+            f"{unit.name}/{number}",
+            lambda wanted: self._named(wanted, unit, parameters, used, name, values),
+            now,
+            det_time,
+            {key_of(rule.name): rule for rule in self.plan.program.rules},
+            disabled(self.plan, self.state),
+            classes,
+            self.ruling.calling,
+            unit.trigger.policy,
+        )
+        calls = calls_of(unit.trigger.structure, setting)
+        firing = Firing(
+            unit.trigger.name,
+            None if moment.is_timer else name,
+            self._told_seq(moment),
+            det_time,
+            now,
+            used.constituents,
+            parameters,
+            calls,
+            returned_of(unit.trigger.returns, calls),
+        )
+        fired = fired_trigger(number, firing, setting.rules, classes[name], values, self.ruling.calling)
+        self._queue(unit, firing, moment)
+        self.chronon.firings.append(fired)
+
+    def _told_seq(self, moment: _Moment) -> int | None:
+        """The `seq` of the version that was read there; a complex event has that of the one that completed it."""
+        seq = 0 if moment.is_timer else int(self.history.seq[moment.row])
+        return seq if 0 < seq < SELECTED else None
+
+    def _event(self, moment: _Moment, used: Waiting) -> tuple[str, Mapping[str, Value]]:
+        """The class of the triggering event and its values; where the clock triggers those of the last constituent."""
+        if moment.is_timer:
+            name = next(c.event_class.name for c in self.plan.classes if key_of(c.event_class.name) == used.last[0])
+            return name, used.last[1]
+        batch, row = self.history, moment.row
+        code, at = int(batch.code[row]), int(batch.row[row])
+        columns = zip(batch.tables[code].column_names, batch.tables[code].columns, strict=True)
+        values = {attribute_key(name): python_values(_one(column, at))[0] for name, column in columns}
+        times = {"occ_time": int(batch.occ_time[row]), "det_time": int(batch.det_time[row])}
+        return batch.classes[code].name, {**values, **times}
+
+    def _attributes(self, name: str) -> Any:
+        return next(one.event_class.attributes for one in self.plan.classes if one.event_class.name == name)
+
+    def _named(
+        self,
+        wanted: Field,
+        unit: TriggerUnit,
+        parameters: tuple[Value, ...],
+        used: Waiting,
+        name: str,
+        values: Mapping[str, Value],
+    ) -> Value:
+        """A parameter; or `Class.attr` of the latest constituent of the class, else of the triggering event."""
+        if not wanted.scope:
+            names = [key_of(parameter.name) for parameter in unit.trigger.parameters]
+            return parameters[names.index(key_of(wanted.name))]
+        which = key_of(wanted.scope), attribute_key(wanted.name)
+        if which in used.values:
+            return used.values[which]
+        return values.get(which[1]) if key_of(name) == which[0] else None
+
+    def _queue(self, unit: TriggerUnit, firing: Firing, moment: _Moment) -> None:
+        seq = abs(self._seq(moment))
+        depth = self.chronon.depths.get(seq, 0) + 1
+        at = len(self.chronon.firings)
+        posts = [deed for call in firing.calls for deed in call.deeds if isinstance(deed, Posted)]
+        for number, posted in enumerate(posts):
+            if posted.refused is None and depth > self.ruling.depth_max:
+                self.chronon.became[at, number] = Refusal.TOO_DEEP
+            elif posted.refused is None:
+                self.chronon.queue.append(QueuedPost(posted, unit.trigger.name, depth, at, number))
+
+
+def _one(column: pa.ChunkedArray, row: int) -> pa.Array:
+    found = column.slice(row, 1)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _waiting(unit: TriggerUnit, found: Found) -> Waiting:
+    """What is kept of an occurrence until a firing uses it."""
+    detector, parts = unit.detector, found.occ.parts
+    assert detector is not None
+    there = {version.name for version, _ in parts}
+    values = {
+        (key_of(one.scope), attribute_key(one.name)): detector.tests.value(one, found.occ)
+        for one in unit.wanted
+        if key_of(one.scope) in there
+    }
+    last = parts[-1][0]
+    of_last = {**last.values, "occ_time": last.occ_time, "det_time": last.det_time} if unit.by_clock else {}
+    return Waiting(found.occ.det_time, found.occ.until, tuple(constituents(found.occ)), values, (last.name, of_last))
+
+
+def disabled(plan: EnginePlan, state: TriggersState) -> frozenset[str]:
+    """The keys of the rules that are off, by themselves or by one of their groups."""
+    return frozenset(
+        key_of(rule.name)
+        for rule in plan.program.rules
+        if not state.is_on(Switched.RULE, rule.name)
+        or not all(state.is_on(Switched.GROUP, group) for group in rule.groups)
+    )
+
+
+def forget_expired(state: EngineState) -> None:
+    """Let go of occurrences that can no longer be used."""
+    assert state.tick is not None
+    for one in state.triggers.each:
+        if one.waiting:
+            one.waiting = [each for each in one.waiting if each.until >= state.tick]
