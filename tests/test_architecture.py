@@ -59,7 +59,7 @@ ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 # What the command line is made of, by theme.
-VERBS = {"cli_actions", "cli_detectors", "cli_server", "cli_trying", "cli_test", "cli_warm"}
+VERBS = {"cli_actions", "cli_client", "cli_detectors", "cli_trying", "cli_test", "cli_warm"}
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
