@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "event": {"diagnostics", "limits", "clock", "types"},
     "files": {"diagnostics", "limits"},
     "datafiles": {"diagnostics"},
+    "metrics": set(),  # the words of what engines tell of themselves
     "language": NOUNS | {"algebra"},  # the names of the operators, which text and meaning share
     "algebra": NOUNS,
     "analysis": NOUNS | {"language", "algebra"},
@@ -45,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "duck": NOUNS | {"algebra", "kernels", "history", "engine"},
     "lake": NOUNS | {"algebra", "kernels", "history", "engine"},
     "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
-    "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
+    "spark": NOUNS | {"datafiles", "metrics", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "environment": set(),  # the world, behind one object
     "simulated": {"environment"},
     "client": NOUNS | {"history"},
@@ -59,8 +60,9 @@ ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 # What the command line is made of, by theme.
-VERBS = {"cli_actions", "cli_client", "cli_detectors", "cli_trying", "cli_test", "cli_warm"}
+VERBS = {"cli_actions", "cli_client", "cli_detectors", "cli_server", "cli_trying", "cli_test", "cli_warm"}
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
+ALLOWED["cli_server"] |= {"cli_detectors"}  # both take a program, and go on
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
@@ -74,6 +76,12 @@ HOMES: dict[str, set[str]] = {
     "sqlalchemy": {"local"},
     "psycopg": {"local"},
     "aiohttp": {"environment", "server"},
+    "fastapi": {"server"},
+    "starlette": {"server"},
+    "pydantic": {"server"},
+    "uvicorn": {"server"},
+    "uvloop": {"server"},
+    "prometheus_client": {"metrics", "server", "spark"},
     "lxml": {"detectors", "analysis"},
     "yaml": {"trying"},
     "nats": {"actions", "detectors"},

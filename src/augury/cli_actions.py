@@ -52,6 +52,9 @@ SettingsOption = Annotated[
 ToOption = Annotated[
     str | None, typer.Option("--to", metavar="URL", help="The engine that actions TO EVENT are posted to.")
 ]
+TokenOption = Annotated[
+    str | None, typer.Option("--token-env", metavar="NAME", help="The environment variable with a token for --to.")
+]
 SecretOption = Annotated[
     str | None, typer.Option("--secret-env", metavar="NAME", help="The environment variable with the secret.")
 ]
@@ -124,6 +127,7 @@ def run_command(
     once: Annotated[bool, typer.Option("--once", help="Try what can be tried now, and end.")] = False,
     settings: SettingsOption = None,
     to: ToOption = None,
+    token_env: TokenOption = None,
     act_at: Annotated[
         str | None, typer.Option("--act-at", metavar="URL", help="Let a process of `augury act` carry out all of them.")
     ] = None,
@@ -146,7 +150,7 @@ def run_command(
     with _failing():
         called = name or engine_name(store)
         sent = elsewhere(act_at, secret_env, os.environ)
-        around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo, called, sent)
+        around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo, called, sent)
         try:
             counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell))
         except CannotCarryOut as error:
@@ -162,6 +166,7 @@ def act_command(
     host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
     secret_env: SecretOption = None,
     to: ToOption = None,
+    token_env: TokenOption = None,
 ) -> None:
     """Carry out the actions that one or more engines post to /actions, as BIND statements and settings say."""
     import asyncio
@@ -174,7 +179,7 @@ def act_command(
     _find_modules_here()
     compiled = _program(program)
     with _failing():
-        around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo)
+        around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo)
         try:
             asyncio.run(live_executors(around, host, port, _tell, keys_in(secret_env, os.environ)))
         except CannotCarryOut as error:
@@ -187,10 +192,11 @@ def _find_modules_here() -> None:
         sys.path.insert(0, "")
 
 
-def _poster(to: str | None) -> HttpPoster | None:
+def _poster(to: str | None, token_env: str | None) -> HttpPoster | None:
     from augury.actions.event import HttpPoster
+    from augury.server.given import token_in
 
-    return None if to is None else HttpPoster(to)
+    return None if to is None else HttpPoster(to, token_in(token_env, os.environ))
 
 
 def _change(

@@ -102,7 +102,7 @@ def lines(url: str, wanted: Wanted) -> Iterator[str]:
     """The actions asked for, a JSON object a line."""
     with opened(url) as outbox:
         for one in outbox.listed(wanted):
-            yield _line(one)
+            yield action_line(one)
 
 
 def table(url: str, wanted: Wanted, rows_max: int) -> tuple[pa.Table, int]:
@@ -130,7 +130,7 @@ def _in_brackets(arguments: str) -> str:
     return f"({arguments[1:-1]})"
 
 
-def _line(one: Listed) -> str:
+def action_line(one: Listed) -> str:
     """One JSON object; arguments and key are JSON already, and go in digit by digit."""
     row = one.action
     fields = {

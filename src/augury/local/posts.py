@@ -110,9 +110,7 @@ class Posts:
         """Write events in their order, as one; for each why it is refused, or None. Raises what the store does."""
         tickets = [self._ticket(event, True) for event in events]
         for ticket in tickets:
-            ticket.is_left = (
-                True  # whoever writes them, nobody sleeps; and what cannot be written is not kept for later
-            )
+            ticket.is_left = True  # whoever writes them, nobody sleeps; what cannot be written is not kept for later
         with self._leading:
             self._queue.extend(tickets)
         self.flush()
