@@ -21,7 +21,17 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from augury import __version__, cli_actions, cli_client, cli_detectors, cli_server, cli_test, cli_trying, cli_warm, limits
+from augury import (
+    __version__,
+    cli_actions,
+    cli_client,
+    cli_detectors,
+    cli_server,
+    cli_test,
+    cli_trying,
+    cli_warm,
+    limits,
+)
 from augury.api import Checked, check, deep
 from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
