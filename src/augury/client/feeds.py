@@ -85,4 +85,7 @@ def live_feed(wire: Wire, path: str, names: Sequence[str], after: str | None, pa
         for message in follow(wire, f"/v1/{path}/live", {"name": list(names)}, after, patience):
             yield (None if message.kind == "begin" else DECODER.decode(message.data)), message.cursor
 
-    return Feed(told(), after)
+    # A server first says where it begins: what happens from now on is told, however late the first row is asked for.
+    begun = told()
+    _, cursor = next(begun)
+    return Feed(begun, cursor)
