@@ -422,7 +422,7 @@ def test_the_log_the_outbox_and_the_rejected(store: SqlStore) -> None:
 
 def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
     assert dict(query(store, "SELECT name, value FROM augury_settings")) == {
-        "store_format": "1",
+        "store_format": "2",
         "chronon": "1s",
         "archive": "off",
         "retain": None,
@@ -586,15 +586,6 @@ def test_after_its_first_tick_only_statements_may_change(store_url: str) -> None
             open_store(store_url, program(text))
     with open_store(store_url, of) as store:
         assert store.last_tick() == tick_at(1)
-
-
-def test_a_store_of_another_format_is_refused(store_url: str) -> None:
-    with open_store(store_url, program()) as store, store.writer.begin() as connection:
-        connection.execute(s.settings.update().where(s.settings.c.name == "store_format").values(value="0"))
-    with pytest.raises(StoreMismatch, match="the store has format 0, and this version of Augury reads format 1"):
-        open_store(store_url, program())
-    with pytest.raises(StoreMismatch):
-        stored_classes(store_url)
 
 
 def test_there_is_no_store(tmp_path: Path, postgres_url: str) -> None:

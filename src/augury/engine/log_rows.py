@@ -39,6 +39,8 @@ def action_row(action: Action) -> dict[str, Any]:
         "statement": action.statement,
         "place": action.place,
         "seq": action.seq,
+        "trigger": action.trigger,
+        "rule": action.rule,
         "state": "waiting",
     }
 

@@ -25,7 +25,7 @@ from augury.engine.rows import whole
 from augury.engine.rules import Calling, NoFunctions
 from augury.engine.selecting import Views
 from augury.engine.state import EngineState, forget_unheld
-from augury.engine.steps import Turned, advance, advance_again
+from augury.engine.steps import advance, advance_again
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
 from augury.engine.traces import NOWHERE
 from augury.engine.triggering import Ruling, forget_expired, look
@@ -36,6 +36,7 @@ from augury.history.versions import WITHDRAWN
 from augury.kernels.batch import Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
 from augury.kernels.composite.state import CompositeState
+from augury.kernels.firing import Turned
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,9 +344,11 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
 
 def next_tick(plan: EnginePlan, state: EngineState) -> int:
     """The next tick with work to do if nothing comes; ticks before it may be left out. NEVER if there is none."""
+    chronon_us = plan.chronon_us
+    if state.chronon.upto is not None:
+        return tick_reading(state.chronon.upto, chronon_us)
     if state.tick is None:
         return NEVER
-    chronon_us = plan.chronon_us
     times = [state.expiry.next_due() - 1]  # at the tick after it
     posted = next_by_clock(plan, state.tick)
     times += [] if posted is None else [posted]

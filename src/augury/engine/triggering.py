@@ -20,7 +20,7 @@ from augury.engine.detecting import SELECTED, Histories
 from augury.engine.firing import fired_trigger
 from augury.engine.plan import EnginePlan
 from augury.engine.rules import Calling, NoFunctions, Setting, calls_of, returned_of
-from augury.engine.state import EngineState, TriggersState, Waiting
+from augury.engine.state import EngineState, TriggersState, Waiting, waiting_for
 from augury.engine.trigger_plan import TriggerUnit
 from augury.event import key_of
 from augury.kernels.batch import ASSERT, Batch, Integers
@@ -345,3 +345,13 @@ def forget_expired(state: EngineState) -> None:
     for one in state.triggers.each:
         if one.waiting:
             one.waiting = [each for each in one.waiting if each.until >= state.tick]
+
+
+def carried_over(before: EnginePlan, state: TriggersState, after: EnginePlan) -> TriggersState:
+    """What the triggers of another program remember: those that are the same go on, all others have seen nothing.
+
+    How often a name has fired, and what is switched off, stays with the name.
+    """
+    known = {unit.trigger: one for unit, one in zip(before.triggers, state.each, strict=True)}
+    each = [known.get(unit.trigger) or waiting_for(after, unit) for unit in after.triggers]
+    return TriggersState(each, state.fired, state.off, state.pending)

@@ -7,7 +7,7 @@ yet; or `StoreMismatch`, with a sentence for each class that is not as the store
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
@@ -21,8 +21,9 @@ from augury.event import Attribute, ClassKind, EventClass, key_of
 from augury.history.views import system_names
 from augury.local.store import tables as s
 from augury.local.store.errors import StoreMismatch
+from augury.local.store.firing_tables import FiringTable, fit_triggers, stored_triggers, type_of
+from augury.local.store.migrations import migrate, require_present
 from augury.local.store.names import ClassNames, attribute_columns, class_names, system_columns
-from augury.types import Type, parse_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,8 @@ def has_catalogue(connection: sa.Connection) -> bool:
 
 def stored(connection: sa.Connection) -> list[Stored]:
     """The classes of a store, in the order in which they came into it; raises `StoreMismatch`."""
-    require_format(connection)
+    require_present(connection)
     return _read_classes(connection)
-
-
-def require_format(connection: sa.Connection) -> None:
-    """Refuse a store that is written otherwise than this version reads; raises `StoreMismatch`."""
-    settings = {row.name: row.value for row in connection.execute(sa.select(s.settings))}
-    written = settings.get("store_format")
-    if written != str(s.STORE_FORMAT):
-        sentence = f"the store has format {written}, and this version of Augury reads format {s.STORE_FORMAT}"
-        raise StoreMismatch((sentence,))
 
 
 def add_outbox(connection: sa.Connection) -> None:
@@ -65,7 +57,7 @@ def _read_classes(connection: sa.Connection) -> list[Stored]:
     declared: dict[str, list[Attribute]] = {}
     wanted = s.attributes.c.role == "attribute"
     for row in connection.execute(sa.select(s.attributes).where(wanted).order_by(s.attributes.c.position)):
-        declared.setdefault(row[0], []).append(Attribute(row.name, _type(row.type)))
+        declared.setdefault(row[0], []).append(Attribute(row.name, type_of(row.type)))
     found = []
     for row in connection.execute(sa.select(s.classes).order_by(s.classes.c.position)):
         event_class = EventClass(
@@ -77,13 +69,6 @@ def _read_classes(connection: sa.Connection) -> list[Stored]:
             row.lifespan_us,
         )
         found.append(Stored(event_class, ClassNames(row.table_name, row.now_name, row.archive_name), row.meaning))
-    return found
-
-
-def _type(text: str) -> Type:
-    name, _, parameters = text.rstrip(")").partition("(")
-    found = parse_type(name, tuple(int(part) for part in parameters.split(",") if part))
-    assert found is not None, f"a type that a program can have, not {text}"
     return found
 
 
@@ -118,11 +103,30 @@ def _difference(old: EventClass, new: EventClass) -> str | None:
     return None
 
 
-def fit(connection: sa.Connection, program: Program) -> dict[str, s.ClassTables]:
-    """Make a store ready for a program, and give the tables of its classes; raises `StoreMismatch`."""
-    if not has_catalogue(connection):
-        s.ours.create_all(connection)
-        connection.execute(s.settings.insert(), {"name": "store_format", "value": str(s.STORE_FORMAT)})
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The tables of a store: of classes and of triggers, by the names that they are matched by."""
+
+    classes: Mapping[str, s.ClassTables]
+    triggers: Mapping[str, FiringTable]
+
+
+def held(connection: sa.Connection) -> Held:
+    """The tables that a store has; raises `StoreMismatch`."""
+    return Held(tables_of(stored(connection)), stored_triggers(connection))
+
+
+def ready(connection: sa.Connection) -> str | None:
+    """Make our own tables where there are none, and migrate older ones; a sentence about that, if so."""
+    if has_catalogue(connection):
+        return migrate(connection)
+    s.ours.create_all(connection)
+    connection.execute(s.settings.insert(), {"name": "store_format", "value": str(s.STORE_FORMAT)})
+    return None
+
+
+def fit(connection: sa.Connection, program: Program) -> Held:
+    """Make a store, which is `ready`, fit for a program, and give its tables; raises `StoreMismatch`."""
     known = stored(connection)
     add_outbox(connection)
     if wrong := mismatches((one.event_class for one in known), program):
@@ -131,14 +135,15 @@ def fit(connection: sa.Connection, program: Program) -> dict[str, s.ClassTables]
         raise StoreMismatch(changed)
     old = {key_of(one.event_class.name): one for one in known}
     new = [plan for plan in program.classes if key_of(plan.event_class.name) not in old]
-    names = class_names((plan.event_class for plan in new), (one.names for one in known))
+    others = [str(one.table.name) for one in stored_triggers(connection).values()]
+    names = class_names((plan.event_class for plan in new), (one.names for one in known), others)
     added = [Stored(plan.event_class, name, meaning(plan)) for plan, name in zip(new, names, strict=True)]
     tables = tables_of([*known, *added], program)
     for one in added:
         _create(connection, tables[key_of(one.event_class.name)])
     _describe(connection, program, known, added)
     _add_options(connection, program, tables)
-    return tables
+    return Held(tables, fit_triggers(connection, program, (one.names for one in (*known, *added))))
 
 
 def _has_ticks(connection: sa.Connection) -> bool:

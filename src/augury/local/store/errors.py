@@ -46,5 +46,15 @@ class NoSuchClass(StoreError):
         self.known = known
 
 
+class NoSuchTrigger(StoreError):
+    """The store has no trigger of that name; `meant` is one that sounds like it."""
+
+    def __init__(self, name: str, meant: str | None, known: tuple[str, ...]) -> None:
+        """Keep the names."""
+        super().__init__(f"the store has no trigger `{name}`")
+        self.meant = meant
+        self.known = known
+
+
 class AlreadyCommitted(StoreError):
     """A tick that is not later than the last one kept: it was committed before, or the ticks are out of order."""

@@ -5,7 +5,8 @@ For replays, tests and simulations. What it says is what the store on SQL says; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -13,12 +14,15 @@ import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.clock import show_time
+from augury.diagnostics import closest
+from augury.engine.firing_rows import firing_rows, firings_of, shape_of
 from augury.engine.history_rows import history_of, integers
 from augury.engine.ports import Post, Snapshot, Torn
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history.views import current
-from augury.local.store.errors import AlreadyCommitted
+from augury.kernels.firing import Turned
+from augury.local.store.errors import AlreadyCommitted, NoSuchTrigger
 
 SNAPSHOTS_KEPT: Final = 3
 
@@ -29,6 +33,10 @@ class MemoryStore:
     def __init__(self, program: Program) -> None:
         """Start with nothing."""
         self.ticks: list[Ticked] = []
+        self.program = program
+        self._pending: tuple[str, ...] = ()
+        self._remembered: dict[str, str] = {}
+        self._switches: list[Turned] = []
         self._retain_us = program.settings.retain_us
         self._posts: dict[int, Post] = {}
         self._places = 0
@@ -57,6 +65,9 @@ class MemoryStore:
                 )
             last = ticked.tick
         self.ticks += ticks
+        if ticks:
+            self._pending = ticks[-1].posts
+            self._remembered.clear()
         for place in taken:
             self._posts.pop(place, None)
         if snapshot is not None:
@@ -96,6 +107,42 @@ class MemoryStore:
         gone = np.concatenate([np.empty(0, np.int64), *purged])
         retained = integers(table["det_time"]) >= last - self._retain_us
         return table.filter(pa.array(retained | current(table, event_class, gone)))
+
+    def posts_pending(self) -> tuple[str, ...]:
+        """What rules posted at the last committed tick itself, for the next one to read."""
+        return self._pending
+
+    def remember(self, values: Mapping[str, str]) -> None:
+        """Keep what functions of rules gave back, by call, until a tick is committed."""
+        self._remembered.update(values)
+
+    def remembered(self) -> dict[str, str]:
+        """What is kept by `remember` since the last commit of a tick."""
+        return dict(self._remembered)
+
+    def switch(self, turned: Turned) -> None:
+        """Keep that a rule, group or trigger is enabled or disabled."""
+        self._switches.append(turned)
+
+    def switched(self) -> list[Turned]:
+        """Every switch there was, in order."""
+        return list(self._switches)
+
+    def firing_counts(self) -> dict[str, int]:
+        """How often each trigger has fired, by name; those that never did are left out."""
+        return {fired.firing.trigger: fired.number for ticked in self.ticks for fired in ticked.firings}
+
+    def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """The firings of a trigger with a greater number, in order; raises `NoSuchTrigger`."""
+        wanted = key_of(trigger)
+        found = next((one for one in self.program.triggers if key_of(one.name) == wanted), None)
+        if found is None:
+            known = tuple(one.name for one in self.program.triggers)
+            raise NoSuchTrigger(trigger, closest(trigger, known), known)
+        every = ((ticked.tick, fired) for ticked in self.ticks for fired in ticked.firings)
+        later = ((t, fired) for t, fired in every if key_of(fired.firing.trigger) == wanted and fired.number > after)
+        some = list(islice(later, limit))
+        return firing_rows(firings_of(self.program, found, some), shape_of(found.parameters))
 
     def close(self) -> None:
         """Nothing is held."""

@@ -7,7 +7,7 @@ the catalogue says so. What a store calls a class once stays so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -33,9 +33,11 @@ class ClassNames:
     archive: str
 
 
-def class_names(classes: Iterable[EventClass], known: Iterable[ClassNames]) -> list[ClassNames]:
+def class_names(
+    classes: Iterable[EventClass], known: Iterable[ClassNames], others: Iterable[str] = ()
+) -> list[ClassNames]:
     """Names for new classes beside those that are taken: first the tables, so that they are called like the classes."""
-    taken = {key_of(name) for names in known for name in (names.table, names.now, names.archive)}
+    taken = _taken(known, others)
     wanted = [event_class.name for event_class in classes]
     tables = [_new(name, taken) for name in wanted]
     return [
@@ -44,9 +46,20 @@ def class_names(classes: Iterable[EventClass], known: Iterable[ClassNames]) -> l
     ]
 
 
+def trigger_names(triggers: Iterable[str], known: Iterable[ClassNames], others: Iterable[str]) -> list[str]:
+    """Names for the tables of new triggers beside those that are taken."""
+    taken = _taken(known, others)
+    return [_new(name, taken, "trigger") for name in triggers]
+
+
+def _taken(known: Iterable[ClassNames], others: Iterable[str]) -> set[str]:
+    names = [name for names in known for name in (names.table, names.now, names.archive)]
+    return {key_of(name) for name in (*names, *others)}
+
+
 def attribute_columns(event_class: EventClass) -> list[str]:
     """The columns of the attributes, as declared."""
-    return _columns([attribute.name for attribute in event_class.attributes])
+    return columns_for([attribute.name for attribute in event_class.attributes])
 
 
 def system_columns(event_class: EventClass) -> list[str]:
@@ -59,7 +72,8 @@ def shortened(name: str) -> str:
     return name if len(name.encode()) <= _BYTES_MAX else _hashed(name)
 
 
-def _columns(names: list[str]) -> list[str]:
+def columns_for(names: Sequence[str]) -> list[str]:
+    """The columns of attributes or parameters with these names."""
     taken = {key_of(name) for name in names}
     found = []
     for name in names:
@@ -75,11 +89,19 @@ def _columns(names: list[str]) -> list[str]:
     return found
 
 
-def _new(name: str, taken: set[str]) -> str:
+def free_column(name: str, kind: str, taken: set[str]) -> str:
+    """A column for a parameter that comes when the table is already there, with its type where it must be told."""
+    [found] = columns_for([name])
+    while key_of(found) in taken:
+        found = _hashed(f"{found} {kind}")
+    return found
+
+
+def _new(name: str, taken: set[str], kind: str = "class") -> str:
     """A name that nothing has yet; it is taken then."""
     found = shortened(name)
     if key_of(found).startswith(_PREFIXES_TAKEN) or key_of(found) in taken:
-        found = _hashed(f"class_{name}" if key_of(found).startswith(_PREFIXES_TAKEN) else name)
+        found = _hashed(f"{kind}_{name}" if key_of(found).startswith(_PREFIXES_TAKEN) else name)
     while key_of(found) in taken:
         found = _hashed(found)
     taken.add(key_of(found))

@@ -16,13 +16,15 @@ from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.database import Database, database, failing
 from augury.local.store.errors import NoStore
+from augury.local.store.migrations import require_present
 from augury.local.store.waiting import NO_KEY, Known, Listed, Looked, Noted, Page, State, Waiting, Wanted
 
 _ROWS_AT_ONCE: Final = 1_000
 _IDS_AT_ONCE: Final = 500
 _NO_KEY: Final[sa.ColumnElement[str]] = sa.literal_column(f"'{NO_KEY}'")
 _COLUMNS: Final = tuple(
-    s.outbox.c[name] for name in ("id", "idempotency_key", "action", "arguments", "event", "key", "tick", "seq")
+    s.outbox.c[name]
+    for name in ("id", "idempotency_key", "action", "arguments", "event", "key", "tick", "seq", "trigger", "rule")
 )
 
 
@@ -41,7 +43,7 @@ def open_outbox(url: str, *, alone: bool) -> SqlOutbox:
             with engine.begin() as connection:
                 if not catalogue.has_catalogue(connection):
                     raise NoStore(f"`{held.place}` holds no store of Augury")
-                catalogue.require_format(connection)
+                require_present(connection)
                 catalogue.add_outbox(connection)
         return SqlOutbox(held, engine)
     except BaseException:
@@ -198,8 +200,8 @@ def _is_first(row: sa.FromClause, known: Known) -> sa.ColumnElement[bool]:
 
 
 def _waiting(row: Any) -> Waiting:
-    id_, key, action, arguments, event, event_key, tick, seq, attempts = row[:9]
-    return Waiting(id_, key, action, arguments, event, event_key, tick, seq, attempts or 0)
+    id_, key, action, arguments, event, event_key, tick, seq, trigger, rule, attempts = row[:11]
+    return Waiting(id_, key, action, arguments, event, event_key, tick, seq, attempts or 0, trigger, rule)
 
 
 def _keep(connection: sa.Connection, noted: Sequence[Noted]) -> None:

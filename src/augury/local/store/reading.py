@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -10,15 +10,18 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from augury.diagnostics import closest
+from augury.engine.firing_rows import firing_rows
 from augury.engine.history_rows import versions_in
 from augury.engine.ports import Post, Snapshot, Torn
 from augury.engine.ticked import ClassVersions
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import history_schema
+from augury.kernels.firing import Switched, Turned
 from augury.local.store import catalogue
 from augury.local.store import tables as s
+from augury.local.store.catalogue import Held
 from augury.local.store.database import Database, failing
-from augury.local.store.errors import NoStore, NoSuchClass
+from augury.local.store.errors import NoStore, NoSuchClass, NoSuchTrigger
 
 SNAPSHOT_FORMAT: Final = 1
 
@@ -32,10 +35,11 @@ _ROWS_AT_ONCE: Final = 50_000
 class SqlReader:
     """What a store holds; any number of these may read while one writes."""
 
-    def __init__(self, database: Database, classes: Mapping[str, s.ClassTables]) -> None:
-        """Take classes by the names they are matched by."""
+    def __init__(self, database: Database, held: Held) -> None:
+        """Take the tables that there are."""
         self.database = database
-        self._tables = dict(classes)
+        self._tables = dict(held.classes)
+        self._firings = dict(held.triggers)
 
     def close(self) -> None:
         """Close all connections."""
@@ -127,6 +131,44 @@ class SqlReader:
                         heads[place] = next(sources[place], None)
                 yield at, tuple(found)
 
+    def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """The firings of a trigger with a greater number, in order; raises `NoSuchTrigger`."""
+        held = self._firings.get(key_of(trigger))
+        if held is None:
+            known = tuple(one.trigger for one in self._firings.values())
+            raise NoSuchTrigger(trigger, closest(trigger, known), known)
+        number = held.column("number")
+        statement = sa.select(*held.table.c).where(number > after).order_by(number).limit(limit)
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            found = self.database.select(connection, statement, held.shape.schema())
+        return firing_rows(found, held.shape)
+
+    def firing_counts(self) -> dict[str, int]:
+        """How often each trigger has fired in committed ticks, by name; those that never did are left out."""
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            found = (
+                (one.trigger, connection.execute(sa.select(sa.func.max(one.column("number")))).scalar())
+                for one in self._firings.values()
+            )
+            return {name: count for name, count in found if count is not None}
+
+    def posts_pending(self) -> tuple[str, ...]:
+        """What rules posted at the last committed tick itself, for the next one to read."""
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            return tuple(connection.execute(sa.select(s.pending.c.line).order_by(s.pending.c.place)).scalars())
+
+    def remembered(self) -> dict[str, str]:
+        """What functions of rules gave back since the last commit of a tick, by call."""
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            return dict(map(tuple, connection.execute(sa.select(s.remembered)).all()))
+
+    def switched(self) -> list[Turned]:
+        """Every switch there was, in order."""
+        c = s.switches.c
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            rows = connection.execute(sa.select(c.after_seq, c.after_time, c.kind, c.name, c.is_on).order_by(c.id))
+            return [Turned(seq, time, Switched(kind), name, bool(on)) for seq, time, kind, name, on in rows]
+
     def log(self, name: str) -> pa.Table:
         """A table that is no history: `ticks`, `rejected`, `actions` (what is to be done) or `catalogue`."""
         with failing(self.database.place), self.database.readers().begin() as connection:
@@ -178,7 +220,7 @@ def read_store(database: Database) -> SqlReader:
     with failing(database.place), database.readers().begin() as connection:
         if not catalogue.has_catalogue(connection):
             raise NoStore(f"`{database.place}` holds no store of Augury")
-        return SqlReader(database, catalogue.tables_of(catalogue.stored(connection)))
+        return SqlReader(database, catalogue.held(connection))
 
 
 def last_tick(connection: sa.Connection) -> int | None:
@@ -245,10 +287,15 @@ def _arrow_type(of: Any) -> pa.DataType:
 
 
 def _catalogue(connection: sa.Connection) -> pa.Table:
-    """A row a column of each class, with where it is."""
+    """A row a column of each class, with where it is; then of each trigger."""
     c, a = s.classes.c, s.attributes.c
     columns = [c["class"], c.kind, c.table_name, a.column_name, a.name, a.role, a.type, c.key]
     joined = sa.select(*columns).join_from(s.classes, s.attributes, c["class"] == a["class"])
-    rows = connection.execute(joined.order_by(c.position, a.position, a.column_name)).all()
+    rows = [tuple(row) for row in connection.execute(joined.order_by(c.position, a.position, a.column_name))]
+    f, b = s.triggers.c, s.parameters.c
+    of = sa.select(f.trigger, f.table_name, b.column_name, b.name, b.role, b.type)
+    joined = of.join_from(s.triggers, s.parameters, f.trigger == b.trigger)
+    for name, *more in connection.execute(joined.order_by(f.trigger, b.position, b.column_name)):
+        rows.append((name, "trigger", *more, "[]"))
     names = ("class", "kind", "table", "column", "name", "role", "type", "key")
     return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)})

@@ -6,7 +6,8 @@ readers beside it. Each `append` and each `commit` is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, Literal, overload
 
@@ -14,15 +15,18 @@ import sqlalchemy as sa
 
 from augury.algebra.program import Program
 from augury.clock import show_time
+from augury.engine.firing_rows import firings_of
 from augury.engine.history_rows import history_of
 from augury.engine.log_rows import action_row, purged_rows, rejected_rows, tick_row
 from augury.engine.ports import Post, Snapshot
-from augury.engine.ticked import ClassVersions, Ticked
+from augury.engine.ticked import ClassVersions, FiredTrigger, Ticked
 from augury.event import EventClass, key_of
+from augury.kernels.firing import Turned
 from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.database import Database, database, failing
-from augury.local.store.errors import AlreadyCommitted, StoreMismatch
+from augury.local.store.errors import AlreadyCommitted, NoStore, StoreMismatch
+from augury.local.store.migrations import migrate
 from augury.local.store.reading import (
     FIRST_US,
     SNAPSHOT_FORMAT,
@@ -33,11 +37,19 @@ from augury.local.store.reading import (
     read_store,
 )
 
+LOG: Final = logging.getLogger("augury")
+
 SNAPSHOTS_KEPT: Final = 3
 
 
+Report = Callable[[str], None]
+"""Takes a sentence that somebody should see."""
+
+
 @overload
-def open_store(url: str, program: Program, *, read_only: Literal[False] = False) -> SqlStore:
+def open_store(
+    url: str, program: Program, *, read_only: Literal[False] = False, report: Report | None = None
+) -> SqlStore:
     """To write."""
 
 
@@ -46,16 +58,19 @@ def open_store(url: str, program: Program | None = None, *, read_only: Literal[T
     """To read."""
 
 
-def open_store(url: str, program: Program | None = None, *, read_only: bool = False) -> SqlReader:
+def open_store(
+    url: str, program: Program | None = None, *, read_only: bool = False, report: Report | None = None
+) -> SqlReader:
     """The store at a path or URL, made where there is none; who only reads needs no program, and one that exists.
 
-    Raises `NoStore`, `StoreMismatch`, `StoreFailed`, and for a second writer `StoreInUse`.
+    One that an older Augury wrote is migrated, which is reported. Raises `NoStore`, `StoreMismatch`, `StoreFailed`, and
+    for a second writer `StoreInUse`.
     """
     held = database(url)
     try:
         if not read_only:
             assert program is not None, "who writes says what"
-            return _writer(held, program)
+            return _writer(held, program, report or LOG.warning)
         reader = read_store(held)
         if program is not None:
             _refuse_other(reader, program)
@@ -65,12 +80,29 @@ def open_store(url: str, program: Program | None = None, *, read_only: bool = Fa
         raise
 
 
-def _writer(held: Database, program: Program) -> SqlStore:
+def _writer(held: Database, program: Program, report: Report) -> SqlStore:
     with failing(held.place):
         engine = held.writer()
         with engine.begin() as connection:
+            migrated = catalogue.ready(connection)
             tables = catalogue.fit(connection, program)
+    if migrated is not None:
+        report(migrated)
     return SqlStore(held, tables, engine, program)
+
+
+def migrate_store(url: str) -> str | None:
+    """Bring a store into the present format; a sentence that says so, None if it was. Raises as `open_store` does."""
+    held = database(url)
+    try:
+        if not held.exists():
+            raise NoStore(f"there is no store `{held.place}`")
+        with failing(held.place), held.writer().begin() as connection:
+            if not catalogue.has_catalogue(connection):
+                raise NoStore(f"`{held.place}` holds no store of Augury")
+            return migrate(connection)
+    finally:
+        held.close()
 
 
 def stored_classes(url: str) -> tuple[EventClass, ...]:
@@ -87,11 +119,9 @@ def _refuse_other(reader: SqlReader, program: Program) -> None:
 class SqlStore(SqlReader):
     """The store of a program, to be written; an `engine.ports.Store`."""
 
-    def __init__(
-        self, database: Database, tables: Mapping[str, s.ClassTables], writer: sa.Engine, program: Program
-    ) -> None:
+    def __init__(self, database: Database, held: catalogue.Held, writer: sa.Engine, program: Program) -> None:
         """Take a database that is made ready for the program."""
-        super().__init__(database, tables)
+        super().__init__(database, held)
         self.writer = writer
         self._program = program
         self._writing = Lock()
@@ -113,15 +143,34 @@ class SqlStore(SqlReader):
         with self._writing, failing(self.database.place), self.writer.begin() as connection:
             self._refuse_committed(connection, ticks)
             self._add_versions(connection, ticks)
+            self._add_firings(connection, ticks)
             for table, rows in self._log_rows(ticks):
                 if rows:
                     connection.execute(table.insert(), rows)
             if taken:
                 place = s.inbox.c.place == sa.bindparam("taken")
                 connection.execute(s.inbox.delete().where(place), [{"taken": one} for one in taken])
+            if ticks:
+                _replace_pending(connection, ticks[-1].posts)
+                connection.execute(s.remembered.delete())
             if snapshot is not None:
                 _keep(connection, snapshot)
                 self._forget(connection)
+
+    def remember(self, values: Mapping[str, str]) -> None:
+        """Keep what functions of rules gave back, by call, until a tick is committed; the last value counts."""
+        if not values:
+            return
+        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+            connection.execute(s.remembered.delete().where(s.remembered.c.call.in_(list(values))))
+            connection.execute(s.remembered.insert(), [{"call": call, "value": v} for call, v in values.items()])
+
+    def switch(self, turned: Turned) -> None:
+        """Keep that a rule, group or trigger is enabled or disabled."""
+        after = {"after_seq": turned.after_seq, "after_time": turned.after_us}
+        row = {**after, "kind": str(turned.kind), "name": turned.name, "is_on": turned.on}
+        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+            connection.execute(s.switches.insert(), row)
 
     def _refuse_committed(self, connection: sa.Connection, ticks: Sequence[Ticked]) -> None:
         last = last_tick(connection)
@@ -143,10 +192,21 @@ class SqlStore(SqlReader):
                 tables = self._tables[name]
                 self.database.insert(connection, tables.archive, history_of(tables.event_class, parts))
 
+    def _add_firings(self, connection: sa.Connection, ticks: Sequence[Ticked]) -> None:
+        parts: dict[str, list[tuple[int, FiredTrigger]]] = {}
+        for ticked in ticks:
+            for fired in ticked.firings:
+                parts.setdefault(key_of(fired.firing.trigger), []).append((ticked.tick, fired))
+        for trigger in self._program.triggers:
+            if (some := parts.pop(key_of(trigger.name), None)) is not None:
+                table = self._firings[key_of(trigger.name)].table
+                self.database.insert(connection, table, firings_of(self._program, trigger, some))
+        assert not parts, "only triggers of the program fire"
+
     def _log_rows(self, ticks: Sequence[Ticked]) -> list[tuple[sa.Table, list[dict[str, Any]]]]:
         names = {name: tables.stored.name for name, tables in self._tables.items()}
         return [
-            (s.outbox, [action_row(one) for ticked in ticks if ticked.actions for one in ticked.action_rows()]),
+            (s.outbox, [action_row(one) for ticked in ticks if _acts(ticked) for one in ticked.action_rows()]),
             (s.rejected, [row for ticked in ticks for row in rejected_rows(ticked)]),
             (s.purged, [row for ticked in ticks for row in purged_rows(ticked, names)]),
             (s.ticks, [tick_row(ticked) for ticked in ticks]),
@@ -184,6 +244,17 @@ def _is_current(tables: s.ClassTables, dialect: str) -> sa.ColumnElement[bool]:
     same = [newer.c[column.name].is_not_distinct_from(column) for column in s.key_of_table(tables)]
     replaced = sa.exists().where(*same, newer.c[number.name] > number)
     return sa.and_(s.is_there(tables), ~replaced)
+
+
+def _acts(ticked: Ticked) -> bool:
+    return bool(ticked.actions or ticked.firings)
+
+
+def _replace_pending(connection: sa.Connection, posts: Sequence[str]) -> None:
+    connection.execute(s.pending.delete())
+    if posts:
+        rows = [{"place": place, "line": line} for place, line in enumerate(posts, 1)]
+        connection.execute(s.pending.insert(), rows)
 
 
 def _by_class(parts: Any) -> dict[str, list[tuple[int, ClassVersions]]]:

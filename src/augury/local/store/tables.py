@@ -23,7 +23,7 @@ from augury.history.versions import ANNOUNCE, CHANGE
 from augury.history.views import CHANGES, key_columns, system_names
 from augury.local.store.names import ClassNames, attribute_columns, shortened, system_columns
 
-STORE_FORMAT: Final = 1
+STORE_FORMAT: Final = 2
 """Counts up whenever what is kept, or how, is no longer as an older Augury reads it."""
 
 ours = sa.MetaData()
@@ -92,11 +92,15 @@ def fixed_width(microseconds: int) -> str:
     return text if "." in text else f"{text[:-1]}.000000Z"
 
 
-_COUNT: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+COUNT: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 """A whole number; SQLite numbers rows by itself only where it is called INTEGER."""
 
+SEQS: Final = sa.Text().with_variant(postgresql.ARRAY(sa.BigInteger), "postgresql")
+"""Numbers of versions: JSON, where a database has no arrays."""
 
-def _required(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
+
+def required(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
+    """A column that is never NULL."""
     return sa.Column(name, kind, nullable=False, **options)
 
 
@@ -104,28 +108,30 @@ ticks = sa.Table(
     "augury_ticks",
     ours,
     sa.Column("tick", Moment, primary_key=True),
-    _required("last_seq", sa.BigInteger),
-    *(_required(name, sa.BigInteger) for name in COUNTS),
-    *(_required(f"{name}_seconds", sa.Double) for name in PHASES),
-    _required("failed", Words),
-    _required("warnings", Words),
-    _required("errors", Words),
+    required("last_seq", sa.BigInteger),
+    *(required(name, sa.BigInteger) for name in COUNTS),
+    *(required(f"{name}_seconds", sa.Double) for name in PHASES),
+    required("failed", Words),
+    required("warnings", Words),
+    required("errors", Words),
 )
 
 outbox = sa.Table(
     "augury_outbox",
     ours,
-    sa.Column("id", _COUNT, primary_key=True),
-    _required("idempotency_key", Words, unique=True),
-    _required("action", Words),
-    _required("arguments", Words),
-    _required("event", Words),
-    _required("key", Words),
-    _required("tick", Moment),
-    _required("statement", sa.Integer),
-    _required("place", sa.Integer),
+    sa.Column("id", COUNT, primary_key=True),
+    required("idempotency_key", Words, unique=True),
+    required("action", Words),
+    required("arguments", Words),
+    required("event", Words),
+    required("key", Words),
+    required("tick", Moment),
+    required("statement", sa.Integer),
+    required("place", sa.Integer),
     sa.Column("seq", sa.BigInteger),
-    _required("state", Words),
+    required("state", Words),
+    sa.Column("trigger", Words),
+    sa.Column("rule", Words),
 )
 
 IS_WAITING: Final = outbox.c.state == sa.literal_column("'waiting'")
@@ -147,10 +153,10 @@ OUTBOX_INDEXES: Final = (
 deliveries = sa.Table(
     "augury_deliveries",
     ours,
-    sa.Column("id", _COUNT, primary_key=True, autoincrement=False),
-    _required("action", Words),
-    _required("attempts", sa.Integer),
-    _required("reason", Words),
+    sa.Column("id", COUNT, primary_key=True, autoincrement=False),
+    required("action", Words),
+    required("attempts", sa.Integer),
+    required("reason", Words),
     sa.Column("tried_at", Moment),
     sa.Column("next_at", Moment),
 )
@@ -163,20 +169,20 @@ DELIVERIES_INDEX: Final = sa.Index(
 rejected = sa.Table(
     "augury_rejected",
     ours,
-    sa.Column("id", _COUNT, primary_key=True),
-    _required("tick", Moment),
-    _required("place", Words),
-    _required("event", Words),
-    _required("reason", Words),
-    _required("raw", Words),
+    sa.Column("id", COUNT, primary_key=True),
+    required("tick", Moment),
+    required("place", Words),
+    required("event", Words),
+    required("reason", Words),
+    required("raw", Words),
 )
 
 inbox = sa.Table(
     "augury_inbox",
     ours,
-    sa.Column("place", _COUNT, primary_key=True),
-    _required("det_time", Moment),
-    _required("line", Words),
+    sa.Column("place", COUNT, primary_key=True),
+    required("det_time", Moment),
+    required("line", Words),
     sqlite_autoincrement=True,  # a place is never given twice
 )
 
@@ -184,9 +190,9 @@ snapshots = sa.Table(
     "augury_snapshots",
     ours,
     sa.Column("tick", Moment, primary_key=True),
-    _required("format", sa.Integer),
-    _required("checksum", sa.Text),
-    _required("content", sa.LargeBinary),
+    required("format", sa.Integer),
+    required("checksum", sa.Text),
+    required("content", sa.LargeBinary),
 )
 
 purged = sa.Table(
@@ -194,33 +200,45 @@ purged = sa.Table(
     ours,
     sa.Column("class", Words, primary_key=True),
     sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    _required("tick", Moment),
+    required("tick", Moment),
 )
 
 classes = sa.Table(
     "augury_classes",
     ours,
     sa.Column("class", Words, primary_key=True),
-    _required("position", sa.Integer),
-    _required("kind", Words),
-    _required("mutable", sa.Boolean),
+    required("position", sa.Integer),
+    required("kind", Words),
+    required("mutable", sa.Boolean),
     sa.Column("lifespan_us", sa.BigInteger),
-    _required("key", Words),
-    _required("table_name", Words),
-    _required("now_name", Words),
-    _required("archive_name", Words),
-    _required("meaning", Words),
+    required("key", Words),
+    required("table_name", Words),
+    required("now_name", Words),
+    required("archive_name", Words),
+    required("meaning", Words),
+    required("is_there", sa.Boolean, server_default=sa.true()),
 )
+"""A class that the program no longer has is not there; its tables stay."""
+
+former = sa.Table(
+    "augury_former",
+    ours,
+    sa.Column("table_name", Words, primary_key=True),
+    required("class", Words),
+    required("until_tick", Moment),
+    required("meaning", Words),
+)
+"""What complex classes had found before they came to mean something else."""
 
 attributes = sa.Table(
     "augury_attributes",
     ours,
     sa.Column("class", Words, primary_key=True),
     sa.Column("column_name", Words, primary_key=True),
-    _required("name", Words),
-    _required("role", Words),
-    _required("position", sa.Integer),
-    _required("type", Words),
+    required("name", Words),
+    required("role", Words),
+    required("position", sa.Integer),
+    required("type", Words),
 )
 
 actions = sa.Table(
@@ -229,8 +247,71 @@ actions = sa.Table(
     sa.Column("class", Words, primary_key=True),
     sa.Column("statement", sa.Integer, primary_key=True),
     sa.Column("place", sa.Integer, primary_key=True),
-    _required("condition", Words),
-    _required("action", Words),
+    required("condition", Words),
+    required("action", Words),
+)
+
+triggers = sa.Table(
+    "augury_triggers",
+    ours,
+    sa.Column("trigger", Words, primary_key=True),
+    sa.Column("position", sa.Integer),
+    sa.Column("since_tick", Moment),
+    required("table_name", Words),
+    required("meaning", Words),
+)
+"""The position is NULL where the program no longer has the trigger: its firings stay.
+
+A trigger has seen nothing up to the tick `since_tick`; NULL is from the first on.
+"""
+
+parameters = sa.Table(
+    "augury_parameters",
+    ours,
+    sa.Column("trigger", Words, primary_key=True),
+    sa.Column("column_name", Words, primary_key=True),
+    required("name", Words),
+    required("role", Words),
+    required("position", sa.Integer),
+    required("type", Words),
+)
+
+rules = sa.Table(
+    "augury_rules",
+    ours,
+    sa.Column("rule", Words, primary_key=True),
+    required("position", sa.Integer),
+    required("meaning", Words),
+)
+
+groups = sa.Table(
+    "augury_groups",
+    ours,
+    sa.Column("rule_group", Words, primary_key=True),
+    sa.Column("rule", Words, primary_key=True),
+    required("position", sa.Integer),
+)
+
+pending = sa.Table(
+    "augury_pending",
+    ours,
+    sa.Column("place", COUNT, primary_key=True, autoincrement=False),
+    required("line", Words),
+)
+
+remembered = sa.Table(
+    "augury_remembered", ours, sa.Column("call", Words, primary_key=True), sa.Column("value", Words, nullable=False)
+)
+
+switches = sa.Table(
+    "augury_switches",
+    ours,
+    sa.Column("id", COUNT, primary_key=True),
+    required("after_seq", sa.BigInteger),
+    sa.Column("after_time", Moment),
+    required("kind", Words),
+    required("name", Words),
+    required("is_on", sa.Boolean),
 )
 
 settings = sa.Table("augury_settings", ours, sa.Column("name", Words, primary_key=True), sa.Column("value", Words))
@@ -265,28 +346,29 @@ def class_tables(stored: EventClass, names: ClassNames, event_class: EventClass 
 def _table(event_class: EventClass, name: str, tables: sa.MetaData) -> sa.Table:
     system = system_names(event_class)
     columns = [
-        _required(_quoted(system.number), _COUNT, autoincrement=False),
-        _required(_quoted(system.tick), Moment),
-        _required(_quoted(system.change), sa.Text),
-        sa.Column(_quoted(system.seq), sa.BigInteger),
-        sa.Column(_quoted(system.occ_time), Moment),
-        _required(_quoted(system.det_time), Moment),
-        sa.Column(_quoted(system.constituents), sa.Text().with_variant(postgresql.ARRAY(sa.BigInteger), "postgresql")),
-        sa.Column(_quoted(system.event_id), sa.Text),
-        sa.Column(_quoted(system.source_time), Moment),
+        required(quoted(system.number), COUNT, autoincrement=False),
+        required(quoted(system.tick), Moment),
+        required(quoted(system.change), sa.Text),
+        sa.Column(quoted(system.seq), sa.BigInteger),
+        sa.Column(quoted(system.occ_time), Moment),
+        required(quoted(system.det_time), Moment),
+        sa.Column(quoted(system.constituents), SEQS),
+        sa.Column(quoted(system.event_id), sa.Text),
+        sa.Column(quoted(system.source_time), Moment),
     ]
     if system.event_number is not None:
-        columns.append(_required(_quoted(system.event_number), sa.BigInteger))
+        columns.append(required(quoted(system.event_number), sa.BigInteger))
     assert [column.name for column in columns] == system_columns(event_class)
     pairs = zip(event_class.attributes, attribute_columns(event_class), strict=True)
-    columns += [sa.Column(_quoted(column), _sql_type(attribute.type)) for attribute, column in pairs]
+    columns += [sa.Column(quoted(column), sql_type(attribute.type)) for attribute, column in pairs]
     # Names of its own, for on PostgreSQL a class might be called like a constraint.
     number = columns.pop(0)
-    key = sa.PrimaryKeyConstraint(system.number, name=_quoted(shortened(f"augury_{name}_number")))
-    return sa.Table(_quoted(name), tables, number, *columns, key)
+    key = sa.PrimaryKeyConstraint(system.number, name=quoted(shortened(f"augury_{name}_number")))
+    return sa.Table(quoted(name), tables, number, *columns, key)
 
 
-def _sql_type(of: t.Type) -> TypeEngine[Any]:
+def sql_type(of: t.Type) -> TypeEngine[Any]:
+    """How values of a type are kept."""
     match of:
         case t.Boolean():
             return sa.Boolean()
@@ -314,13 +396,13 @@ def event_id_index(tables: ClassTables) -> sa.Index:
     column = tables.column("event_id")
     there = column.isnot(None)
     name = shortened(f"augury_{tables.names.table}_event_id")
-    return sa.Index(_quoted(name), column, sqlite_where=there, postgresql_where=there)
+    return sa.Index(quoted(name), column, sqlite_where=there, postgresql_where=there)
 
 
 def key_index(tables: ClassTables) -> sa.Index:
     """Finds the newest version of an event."""
     name = shortened(f"augury_{tables.names.table}_key")
-    return sa.Index(_quoted(name), *key_of_table(tables), tables.column("number"))
+    return sa.Index(quoted(name), *key_of_table(tables), tables.column("number"))
 
 
 def key_of_table(tables: ClassTables) -> list[sa.Column[Any]]:
@@ -355,5 +437,6 @@ def is_there(tables: ClassTables) -> sa.ColumnElement[bool]:
     )
 
 
-def _quoted(name: str) -> quoted_name:
+def quoted(name: str) -> quoted_name:
+    """A name as it is, whatever a database thinks of it."""
     return quoted_name(name, quote=True)

@@ -25,7 +25,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An action that waits, as the outbox has it: `arguments` and `key` are JSON, `tick` microseconds of the epoch."""
+    """An action that waits, as the outbox has it: `arguments` and `key` are JSON, `tick` microseconds of the epoch.
+
+    What a rule did has the names of the rule and of the trigger that fired.
+    """
 
     id: int
     idempotency_key: str
@@ -36,6 +39,8 @@ class Waiting:
     tick: int
     seq: int | None
     attempts: int = 0
+    trigger: str | None = None
+    rule: str | None = None
 
     @property
     def event_known_by(self) -> tuple[str | int | None, ...]:
