@@ -14,8 +14,8 @@ import pytest
 import augury
 from augury.local.making import NotBound
 from augury.local.methods import Mode, NoActiveEngine
+from augury.local.running import LocalEngine
 from augury.local.transactions import NotifyInTransaction
-from tests.triggers.notifying import Notifying as LocalEngine
 
 PROGRAM = augury.compile(
     """
@@ -24,7 +24,15 @@ CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Placed (account INT, quantity INT, desk 
 CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Asked (account INT) ID () LIFESPAN (1d);
 CREATE MUTABLE SUBSCRIBED EVENT CLASS Price (stock STRING, price NUMERIC(10, 2), time TIMESTAMP, open BOOLEAN)
   ID (stock) LIFESPAN (1d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Claim (account INT) ID () LIFESPAN (1d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Approved (account INT) ID () LIFESPAN (1d);
 CREATE CLOCK EVENT CLASS Beat EVERY 1h;
+RULE Judge (account INT) CONDITION account > 1 ACTION judge(account), POST Approved(account);
+TRIGGER Each (account INT) TRIGGEREVENT Claim RULESTRUC Judge(account);
+TRIGGER Pair (account INT) TRIGGEREVENT Claim COMPOSITEEVENT Claim{2} CONTEXT CHRONICLE
+  RULESTRUC Judge(account) RETURNS INT : Judge;
+TRIGGER Twin (account INT) TRIGGEREVENT Claim COMPOSITEEVENT Claim{2} CONTEXT CHRONICLE
+  RULESTRUC Judge(account) RETURNS INT : Judge;
 CREATE COMPLEX EVENT CLASS Both (account INT) ID (account) AS MATCH prior(Placed(account, _, _, _), Asked(account));
 """
 )
@@ -45,6 +53,20 @@ class Ticking:
 @pytest.fixture
 def engine() -> Iterator[LocalEngine]:
     with LocalEngine(PROGRAM, clock=Ticking()) as opened:
+        yield opened
+
+
+JUDGED: list[int] = []
+
+
+def judge(account: int) -> int:
+    JUDGED.append(account)
+    return account * 100
+
+
+@pytest.fixture
+def judging() -> Iterator[LocalEngine]:
+    with LocalEngine(PROGRAM, clock=Ticking(), functions={"judge": judge}) as opened:
         yield opened
 
 
@@ -161,20 +183,44 @@ def test_what_comes_after_a_call_does_not_come_after_one_that_failed(engine: Loc
     assert rows(engine) == [("Asked", 1)] * is_ahead
 
 
-def test_what_a_trigger_returns_replaces_the_call(engine: LocalEngine) -> None:
+def test_what_a_trigger_returns_replaces_the_call(judging: LocalEngine) -> None:
     called = []
 
-    @augury.event_method(instead_of="Asked", after="Placed")
+    @augury.event_method(instead_of="Claim", after="Placed")
     def limit(account: int) -> int:
         called.append(account)
         return 1
 
-    with engine.active():
-        assert limit(1) == 1
-        engine.answers = {"Asked": lambda event: event["account"] * 100}
-        assert limit(2) == 200
-    assert called == [1]
-    assert rows(engine, "Placed") == [("Placed", 1, None, None, 1), ("Placed", 2, None, None, 200)]
+    with judging.active():
+        assert [limit(2), limit(3), limit(4), limit(5)] == [1, 300, 1, 500]
+        assert [limit(1), limit(1)] == [1, None]
+    assert called == [2, 4, 1]
+    results = [(row[1], row[4]) for row in rows(judging, "Placed")]
+    assert results == [(2, 1), (3, 300), (4, 1), (5, 500), (1, 1), (1, None)]
+
+
+def test_rules_have_run_before_and_after_the_call(judging: LocalEngine) -> None:
+    seen = []
+
+    @augury.event_method(before="Claim", after="Claim")
+    def work(account: int) -> None:
+        seen.append(len(JUDGED))
+
+    JUDGED.clear()
+    with judging.active():
+        work(7)
+    assert (seen, len(JUDGED)) == ([1], 4)
+    assert rows(judging, "Claim", "Approved") == [("Claim", 7), ("Approved", 7), ("Claim", 7), *[("Approved", 7)] * 3]
+
+
+@pytest.mark.parametrize("mode", [Mode.ON, Mode.DETACHED, Mode.ON_COMMIT])
+def test_the_others_wait_for_no_rule(judging: LocalEngine, mode: Mode) -> None:
+    JUDGED.clear()
+    with judging.active():
+        augury.event_method(**{mode.value: "Claim"})(lambda account: None)(7)
+    assert JUDGED == []
+    judging.advance_to(2 * HOUR)
+    assert JUDGED == [7]
 
 
 def test_in_a_transaction_nothing_can_answer_instead_of_a_call(engine: LocalEngine) -> None:
@@ -242,15 +288,16 @@ def test_threads_and_tasks_have_engines_of_their_own() -> None:
         engine.close()
 
 
-def test_an_async_method_is_answered_by_a_trigger(engine: LocalEngine) -> None:
-    @augury.event_method(instead_of="Asked", detached="Placed", on_commit="Asked")
+def test_an_async_method_is_answered_by_a_trigger(judging: LocalEngine) -> None:
+    @augury.event_method(instead_of="Claim", detached="Placed", on_commit="Asked")
     async def limit(account: int) -> int:
         return 1
 
-    engine.answers = {"Asked": lambda event: event["account"] * 100}
-    with engine.active():
-        assert asyncio.run(limit(3)) == 300
-    assert rows(engine) == [("Placed", 3, None, None, None), ("Asked", 3), ("Asked", 3)]
+    with judging.active():
+        assert [asyncio.run(limit(3)), asyncio.run(limit(4))] == [1, 400]
+    assert rows(judging) == [
+        row for account in (3, 4) for row in [("Placed", account, None, None, None), ("Asked", account)]
+    ]
 
 
 def test_a_method_keeps_its_name_and_its_signature() -> None:
@@ -296,7 +343,7 @@ def test_what_cannot_be_decorated_is_told_at_once(function: Any, modes: dict[str
             {"on": "Askd"},
             r"test_methods.py:\d+: `plain`: there is no event class `Askd`; did you mean `Asked`\?",
         ),
-        (plain, {"on": "Zzz"}, r"there is no event class `Zzz`; there is Placed, Asked, Price"),
+        (plain, {"on": "Zzz"}, r"there is no event class `Zzz`; there is Placed, Asked, Price, Claim, Approved"),
         (plain, {"after": "Both"}, r"`Both` is a complex class: its events are derived, not posted; there is Placed"),
         (plain, {"after": "Beat"}, r"`Beat` is a clock class: its events are posted by the clock"),
         (plain, {"on": "Price"}, r"nothing is called `stock`, which is the key of `Price`; name an argument or an att"),

@@ -18,10 +18,10 @@ import augury
 from augury.engine.ports import Post
 from augury.local.making import NotBound
 from augury.local.methods import Mode
+from augury.local.running import LocalEngine
 from augury.local.store.errors import StoreFailed
 from augury.local.store.memory import MemoryStore
 from augury.local.transactions import NotifyInTransaction, Transaction, TransactionOver
-from tests.triggers.notifying import Notifying as LocalEngine
 from tests.triggers.test_methods import HOUR, Ticking
 
 PROGRAM = augury.compile(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
@@ -42,7 +42,7 @@ from augury.local.calling import CalledFunctions
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
 from augury.local.stepping import Steps
 from augury.local.store.errors import AlreadyCommitted
-from augury.local.transactions import Stage, Transaction, active, open_on, stages_of
+from augury.local.transactions import Posting, open_on, refuse_notify
 from augury.local.why import why_selected
 
 __all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
@@ -61,7 +61,7 @@ class CannotRecover(RuntimeError):
     """A store from which no engine can go on; the message says why."""
 
 
-class LocalEngine:
+class LocalEngine(Posting):
     """A program at work on a store: `post` events, `advance_to` a time, ask for the `history`.
 
     `store` is a path or URL, or a `Store`; left out, everything stays in memory. `clock` gives the time of reading in
@@ -140,9 +140,10 @@ class LocalEngine:
         """Hand over an event and wait until it is read: triggers have fired at it, and their rules have run.
 
         It is durable like every other, and what the answer says stays so after a crash. Without a clock time goes on to
-        the event's det_time. Raises `PostRefused`, and what the store does.
+        the event's det_time. Raises `PostRefused`, and what the store does; inside a transaction it is refused.
         """
         self._refuse_if_closed()
+        refuse_notify(self)
         receipt = self._posts.post(event, wait=True)
         assert receipt is not None
         with self._working:
@@ -151,35 +152,6 @@ class LocalEngine:
     def flush(self) -> None:
         """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
         self._posts.flush()
-
-    def active(self) -> AbstractContextManager[None]:
-        """A block in which methods with `augury.event_method` post to this engine, in this thread or task."""
-        return active(self)
-
-    def transaction(
-        self,
-        *,
-        begin: str | None = None,
-        before_commit: str | None = None,
-        after_commit: str | None = None,
-        before_abort: str | None = None,
-        after_abort: str | None = None,
-        values: Mapping[str, Any] | None = None,
-    ) -> Transaction:
-        """A block whose posts become durable together when it is left, or not at all when it raises.
-
-        The classes named are posted at these points, with `transaction`, `events`, `reason` and what `values` says by
-        the names of their attributes; raises `NotBound` for one that cannot be.
-        """
-        self._refuse_if_closed()
-        named = {
-            Stage.BEGIN: begin,
-            Stage.BEFORE_COMMIT: before_commit,
-            Stage.AFTER_COMMIT: after_commit,
-            Stage.BEFORE_ABORT: before_abort,
-            Stage.AFTER_ABORT: after_abort,
-        }
-        return Transaction(self, self._posts, stages_of(self.program, named, values))
 
     def _refuse_if_closed(self) -> None:
         if self._is_closed:

@@ -6,22 +6,25 @@ transaction is open belongs to the context of a thread or task, so that those of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
 from augury.algebra.program import Program
 from augury.event import EventClass
+from augury.local.answers import Answer
 from augury.local.making import in_mapping, made, posted_class
-from augury.local.posts import PostRefused
+from augury.local.posts import PostRefused, Posts
 
 Event = Mapping[str, Any] | str
+T = TypeVar("T")
 
 
 class TransactionOver(RuntimeError):
@@ -32,39 +35,51 @@ class NotifyInTransaction(RuntimeError):
     """An answer was asked for inside a transaction, whose events nobody reads before it commits."""
 
 
-class Answered(Protocol):
-    """What a synchronous post gives: the values of RETURNS, by trigger."""
-
-    @property
-    def returned(self) -> Mapping[str, Any]:
-        """By trigger that fired at this event and has RETURNS, its value."""
-        ...
-
-
-class Posting(Protocol):
-    """What events are posted to."""
+class Posting(ABC):
+    """What events are posted to, with what stands around posts: being the engine of methods, and transactions."""
 
     program: Program
+    _posts: Posts
 
-    def notify(self, event: Event) -> Answered:
+    @abstractmethod
+    def notify(self, event: Event) -> Answer:
         """Post an event and wait until its triggers have fired."""
-        ...
 
+    @abstractmethod
     def post(self, event: Event) -> object:
         """Post an event and wait until it is durable."""
-        ...
 
+    @abstractmethod
+    def _refuse_if_closed(self) -> None: ...
 
-class Writing(Protocol):
-    """What a transaction needs of the posts of an engine."""
+    def active(self) -> AbstractContextManager[None]:
+        """A block in which methods with `augury.event_method` post to this engine, in this thread or task."""
+        return _set(_ACTIVE, self)
 
-    def checked(self, event: Event) -> str:
-        """The event as a line of JSON; raises `PostRefused` for what can be no event of the program."""
-        ...
+    def transaction(
+        self,
+        *,
+        begin: str | None = None,
+        before_commit: str | None = None,
+        after_commit: str | None = None,
+        before_abort: str | None = None,
+        after_abort: str | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> Transaction:
+        """A block whose posts become durable together when it is left, or not at all when it raises.
 
-    def post_all(self, events: Iterable[Event]) -> list[str | None]:
-        """Write events as one, in their order; if it raises, none of them is kept."""
-        ...
+        The classes named are posted at these points, with `transaction`, `events`, `reason` and what `values` says by
+        the names of their attributes; raises `NotBound` for one that cannot be.
+        """
+        self._refuse_if_closed()
+        names = {
+            Stage.BEGIN: begin,
+            Stage.BEFORE_COMMIT: before_commit,
+            Stage.AFTER_COMMIT: after_commit,
+            Stage.BEFORE_ABORT: before_abort,
+            Stage.AFTER_ABORT: after_abort,
+        }
+        return Transaction(self, self._posts, stages_of(self.program, names, values))
 
 
 class Stage(StrEnum):
@@ -107,7 +122,7 @@ def _told(stages: Stages, stage: Stage, known: Mapping[str, Any]) -> dict[str, A
 class Transaction:
     """A block of events: posted together when it is left, discarded when it raises or `abort` is called."""
 
-    def __init__(self, engine: Posting, posts: Writing, stages: Stages) -> None:
+    def __init__(self, engine: Posting, posts: Posts, stages: Stages) -> None:
         """A transaction that has not begun."""
         self.engine = engine
         self.name: Final = uuid4().hex
@@ -245,19 +260,9 @@ def active_engine() -> Posting | None:
 
 
 @contextmanager
-def active(engine: Posting) -> Iterator[None]:
-    """Let methods post to an engine, in this thread or task, until the block is left."""
-    token = _ACTIVE.set(engine)
-    try:
-        yield
-    finally:
-        _ACTIVE.reset(token)
-
-
-@contextmanager
 def outside(engine: Posting) -> Iterator[None]:
     """A block in which no transaction of the engine is open."""
-    with _only(tuple(one for one in _OPEN.get() if one.engine is not engine)):
+    with _set(_OPEN, tuple(one for one in _OPEN.get() if one.engine is not engine)):
         yield
 
 
@@ -265,20 +270,20 @@ def outside(engine: Posting) -> Iterator[None]:
 def around(transaction: Transaction) -> Iterator[None]:
     """A block in which only those are open that a transaction stands in."""
     standing = _OPEN.get()
-    with _only(standing[: standing.index(transaction)] if transaction in standing else standing):
+    with _set(_OPEN, standing[: standing.index(transaction)] if transaction in standing else standing):
         yield
 
 
 @contextmanager
-def _only(transactions: tuple[Transaction, ...]) -> Iterator[None]:
-    token = _OPEN.set(transactions)
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _OPEN.reset(token)
+        variable.reset(token)
 
 
-def tell(engine: Posting, event: Event) -> Answered | None:
+def tell(engine: Posting, event: Event) -> Answer | None:
     """Post an event and wait for its triggers; inside a transaction it waits for the commit, and nobody answers."""
     transaction = open_on(engine)
     if transaction is None:
