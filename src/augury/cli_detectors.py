@@ -34,7 +34,8 @@ def sense_command(
     ] = None,
     host: HostOption = "127.0.0.1",
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="NAME", help="The environment variable with a token that posts.")
+        str | None,
+        typer.Option("--token-env", metavar="NAME", help="The environment variable with a token that posts."),
     ] = None,
 ) -> None:
     """Run the detectors of a program, and feed one or more engines with what they see."""

@@ -154,9 +154,6 @@ BREAKER_SECONDS_MAX: Final = 60.0
 DELIVERIES_READ_MAX: Final = 200
 """Actions of one name that are read from an outbox at once, and so about as many as wait in memory for a target."""
 
-POST_DEPTH_MAX: Final = 32
-"""Events that rules post at events that rules posted, and so on: a rule that posts what triggers it would never end."""
-
 SERVER_BODY_BYTES_MAX: Final = 16_000_000
 """Size of one request to a server: it is read whole. Lines of events are read as they come, and may be more."""
 
@@ -189,3 +186,5 @@ SERVER_DRAIN_SECONDS: Final = 20.0
 
 SERVER_HEARTBEAT_SECONDS: Final = 15.0
 """How often a live client hears that nothing has happened: proxies close what is silent."""
+POST_DEPTH_MAX: Final = 32
+"""Events that rules post at events that rules posted, and so on: a rule that posts what triggers it would never end."""

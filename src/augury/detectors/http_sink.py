@@ -16,9 +16,7 @@ from augury.environment import Environment, Request, Unreachable
 class HttpSink:
     """An engine at an address."""
 
-    def __init__(
-        self, url: str, environment: Environment, token: str | None = None, seconds: float = 30.0
-    ) -> None:
+    def __init__(self, url: str, environment: Environment, token: str | None = None, seconds: float = 30.0) -> None:
         """Ask nothing yet; `token` is one that may post."""
         self._url, self._environment, self._seconds = url.rstrip("/"), environment, seconds
         self._headers = {"content-type": "application/x-ndjson"}

@@ -129,7 +129,7 @@ class LocalEngine(Posting):
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
         """Hand over events in their order; once it returns all survive a crash. For each why it is refused, or None.
 
-        Raises what the store does when it cannot write; then they may be there all the same, if the answer was lost.
+        Raises what the store does when it cannot write; then they may be there all the same: only the answer was lost.
         """
         self._refuse_if_closed()
         if (transaction := open_on(self)) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +41,7 @@ Moment = Annotated[str | None, Query(max_length=100, description="A time, ISO-86
 def routes(served: Served) -> list[Route]:
     """The routes of classes."""
     asked = _Classes(served)
-    content = {media: {} for media in MEDIA.values()}
+    content: dict[str, Any] = {media: {} for media in MEDIA.values()}
     history = {"response_model": Rows, "responses": {200: {"content": content}}}
     return [
         Route("GET", "/v1/classes", Role.READ, asked.every, more={"response_model": Classes}),

@@ -15,11 +15,17 @@ from fastapi import Query
 from starlette.types import Receive, Scope, Send
 
 from augury import limits
+from augury.algebra.program import Program
+from augury.engine.firing import plain
+from augury.engine.ticked import FiredTrigger
+from augury.event import key_of
 from augury.history.json_lines import DECODER
 from augury.history.raw import whole_json
+from augury.local.answers import Answer
+from augury.local.posts import PostRefused
 from augury.local.store.errors import StoreError
 from augury.server.gathering import Refusals
-from augury.server.models import Accepted, Answers, AnswerModel, ProblemDocument
+from augury.server.models import Accepted, AnswerModel, Answers, ProblemDocument
 from augury.server.problems import Problem, of_store
 from augury.server.routes import Route
 from augury.server.served import Served
@@ -38,7 +44,7 @@ def routes(served: Served) -> list[Route]:
     return [Route("POST", "/v1/events", Role.POST, _documented, Inbox(served), _DOCUMENTED)]
 
 
-async def _documented(wait: Literal["durable", "read"] = Query("durable")) -> None:  # noqa: RUF029
+async def _documented(wait: Literal["durable", "read"] = Query("durable")) -> None:
     """Post events: an object, a list of them, or lines of them, each as LANGUAGE has events as JSON Lines.
 
     The answer comes when all are durable; with `wait=read` when all are read, with what triggers gave back, and what
@@ -104,15 +110,22 @@ class Inbox:
     # ---- waiting until they are read ---------------------------------------------------------------------------
 
     async def _read_one(self, line: str) -> bytes:
-        answer = await self._served.notify(line)
+        answer = await self._notified(line)
         if answer.refused is not None:
             raise Problem(422, answer.refused)
-        return (_answer_text(answer) + "\n").encode()
+        return (_answer_text(answer, self._served.engine.program) + "\n").encode()
+
+    async def _notified(self, line: str) -> Answer:
+        try:
+            return await self._served.notify(line)
+        except PostRefused as error:
+            return Answer(0, refused=str(error))
 
     async def _read_all(self, lines: Sequence[str]) -> bytes:
         if len(lines) > limits.SERVER_LINES_AT_ONCE:
             raise Problem(413, f"at most {limits.SERVER_LINES_AT_ONCE:,} events are waited for at once")
-        answers = [_answer_text(await self._served.notify(line)) for line in lines]
+        program = self._served.engine.program
+        answers = [_answer_text(await self._notified(line), program) for line in lines]
         return f'{{"answers": [{", ".join(answers)}]}}\n'.encode()
 
 
@@ -202,20 +215,21 @@ async def _answer(send: Send, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-def _answer_text(answer: Any) -> str:
+def _answer_text(answer: Answer, program: Program) -> str:
     """What became of an event, with values digit by digit."""
-    fired = ", ".join(fired_text(one) for one in answer.firings)
+    fired = ", ".join(_fired_text(one, program) for one in answer.firings)
     return (
-        f'{{"place": {whole_json(answer.place)}, "seq": {whole_json(answer.seq)}, '
+        f'{{"place": {whole_json(answer.place or None)}, "seq": {whole_json(answer.seq)}, '
         f'"refused": {whole_json(answer.refused)}, "absorbed": {whole_json(answer.is_absorbed)}, '
         f'"returned": {whole_json(dict(answer.returned))}, "firings": [{fired}], '
         f'"occurrences": [{", ".join(answer.occurrences)}]}}'
     )
 
 
-def fired_text(fired: Any) -> str:
-    """A firing as JSON."""
+def _fired_text(fired: FiredTrigger, program: Program) -> str:
     firing = fired.firing
+    trigger = next(one for one in program.triggers if key_of(one.name) == key_of(firing.trigger))
+    given = zip(trigger.parameters, firing.parameters, strict=True)
     return whole_json(
         {
             "trigger": firing.trigger,
@@ -224,8 +238,8 @@ def fired_text(fired: Any) -> str:
             "key": dict(fired.key),
             "seq": firing.seq,
             "constituents": list(firing.constituents),
-            "parameters": list(firing.parameters),
-            "returned": firing.returned,
+            "parameters": {one.name: plain(value, one.type) for one, value in given},
+            "returned": None if trigger.returns is None else plain(firing.returned, trigger.returns[0]),
         }
     )
 

@@ -20,6 +20,7 @@ from fastapi import Header, Query
 from fastapi.responses import Response, StreamingResponse
 
 from augury import limits
+from augury.clock import microseconds_of
 from augury.event import ClassKind, key_of
 from augury.history.raw import whole_json
 from augury.history.views import system_names
@@ -78,9 +79,7 @@ class _Feed:
     def __init__(self, served: Served, source: Source) -> None:
         self._served, self._source = served, source
 
-    async def page(
-        self, name: Names = None, after: After = None, limit: Limit = limits.SERVER_PAGE_ROWS
-    ) -> Response:
+    async def page(self, name: Names = None, after: After = None, limit: Limit = limits.SERVER_PAGE_ROWS) -> Response:
         """What was found, in the order of ticks: from the beginning, or after a cursor."""
         wanted, cursor = self._wanted(name), _read_cursor(after) if after else {}
         told, more = await self._served.read(partial(self._some, wanted, cursor, limit))
@@ -172,13 +171,11 @@ def _firings(served: Served) -> Source:
         return [trigger.name for trigger in served.engine.program.triggers]
 
     def after(name: str, number: int, limit: int) -> list[tuple[int, int, str]]:
-        return [
-            (row["tick"], row["number"], whole_json({"trigger": name, **row}))
-            for row in served.engine.firings(name, number, limit)
-        ]
+        found = served.pages.firings(name, number, limit)
+        return [(microseconds_of(row["tick"]), row["number"], whole_json({"trigger": name, **row})) for row in found]
 
     def last(wanted: list[str]) -> list[int]:
-        counts = {key_of(name): count for name, count in served.firing_counts().items()}
+        counts = {key_of(name): count for name, count in served.pages.firing_counts().items()}
         return [counts.get(key_of(name), 0) for name in wanted]
 
     return Source("firing", names, after, last)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from augury import limits
-from augury.server.problems import Problem
+from augury.server.problems import LOG, Problem
 from augury.server.requests import Requests
 from augury.server.routes import CALLER, ROUTE
 from augury.server.tokens import ANYBODY_HERE, Caller, Tokens
@@ -65,6 +66,9 @@ class Gate:
             await self.app(scope, receive, answer)
         except Problem as problem:
             await problem(scope, receive, answer)
+        except Exception as error:  # the application has told and logged it, unless an answer was under way
+            if status != HTTPStatus.INTERNAL_SERVER_ERROR:
+                LOG.error("an answer broke off", exc_info=error)
         finally:
             self._requests.note(scope["method"], scope.get(ROUTE, ""), status, self._clock() - begun)
 

@@ -1,4 +1,4 @@
-"""An application at an address, by uvicorn: it answers until it is asked to end, and then lets what is under way finish.
+"""An application at an address, by uvicorn: it answers until it is asked to end, and lets what is under way finish.
 
 In: an ASGI application, host and port. Out: the address. Who listens beyond this machine needs tokens.
 """

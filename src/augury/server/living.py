@@ -78,7 +78,10 @@ async def live_server(
         functions = None
         if acting is None or acting.elsewhere is None:
             functions = RuleFunctions(program, settings or ActionSettings())
-        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=environment.now_us))
+        called = None if functions is None else functions.by_action()
+        engine = await asyncio.to_thread(
+            lambda: LocalEngine(program, store, clock=environment.now_us, functions=called)
+        )
         stack.callback(engine.close)
         deliverer = detectors = None
         if acting is not None:

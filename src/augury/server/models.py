@@ -5,7 +5,6 @@ Answers with values of events are written as text, digit by digit, and only desc
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -293,12 +292,19 @@ class Reloaded(BaseModel):
     modules: list[str]
 
 
+class ChangeModel(BaseModel):
+    """What becomes of one thing of a program: whether it is new, and what is remembered of it."""
+
+    kind: str
+    name: str
+    what: str
+    state: str
+    why: str
+
+
 class ChangesModel(BaseModel):
-    """What a change of program does."""
+    """What a change of program does; `replays`: the history is gone over again, to work out what is to be rebuilt."""
 
-    model_config = ConfigDict(extra="allow")
-
-    @classmethod
-    def of(cls, changes: Any) -> ChangesModel:
-        """What the engine says."""
-        return cls.model_validate(asdict(changes))
+    changes: list[ChangeModel]
+    replays: bool
+    lines: list[str]

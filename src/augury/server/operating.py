@@ -45,7 +45,11 @@ def routes(served: Served) -> list[Route]:
         Route("POST", "/v1/engine/{verb}", Role.ADMIN, asked.pause, more={"response_model": EngineModel}),
         Route("GET", "/v1/detectors", Role.READ, asked.detectors, more={"response_model": DetectorList}),
         Route(
-            "POST", "/v1/detectors/{name}/{verb}", Role.ADMIN, asked.pause_detector, more={"response_model": DetectorList}
+            "POST",
+            "/v1/detectors/{name}/{verb}",
+            Role.ADMIN,
+            asked.pause_detector,
+            more={"response_model": DetectorList},
         ),
     ]
 

@@ -19,7 +19,7 @@ from augury.history.raw import whole_json
 from augury.local.store.outbox import SqlOutbox
 from augury.local.store.waiting import State, Wanted
 from augury.server.classes import After, Limit
-from augury.server.models import Actions, Count, Deliveries, Rows, WantedActions
+from augury.server.models import ActionModel, Actions, Count, Deliveries, Rows, WantedActions
 from augury.server.operating import deliveries
 from augury.server.problems import Problem
 from augury.server.routes import Route
@@ -35,7 +35,7 @@ def routes(served: Served) -> list[Route]:
     asked = _Outbox(served)
     return [
         Route("GET", "/v1/actions", Role.READ, asked.page, more={"response_model": Actions}),
-        Route("GET", "/v1/actions/{key}", Role.READ, asked.one, more={"response_model": Actions}),
+        Route("GET", "/v1/actions/{key}", Role.READ, asked.one, more={"response_model": ActionModel}),
         Route("POST", "/v1/actions/{verb}", Role.ADMIN, asked.change, more={"response_model": Count}),
         Route("POST", "/v1/delivery/{verb}", Role.ADMIN, asked.pause, more={"response_model": Deliveries}),
         Route("GET", "/v1/rejected", Role.READ, asked.rejected, more={"response_model": Rows}),
@@ -59,10 +59,12 @@ class _Outbox:
 
     async def one(self, key: str) -> Response:
         """The action with this idempotency key."""
-        answer = await self._listed(Wanted(keys=(key,)), 0, 1)
-        if answer.body.startswith(b'{"rows": []'):
+        line = await self._served.with_outbox(
+            lambda outbox: next(map(action_line, outbox.listed(Wanted(keys=(key,)))), "")
+        )
+        if not line:
             raise Problem(404, f"there is no action `{key}`")
-        return answer
+        return Response(line, media_type=MEDIA[Form.JSON])
 
     async def change(self, verb: Literal["retry", "drop"], wanted: WantedActions) -> Count:
         """Let actions that were not delivered be tried again at once (`retry`), or never (`drop`)."""

@@ -17,8 +17,10 @@ from augury.algebra.program import Program
 from augury.api import Checked as CheckedProgram
 from augury.api import check
 from augury.diagnostics import Source, to_json
+from augury.engine.plan import CannotRun
+from augury.engine.replacing import CannotChange, Changes
 from augury.explain import ExplainError, explain_code, explain_program
-from augury.server.models import ChangesModel, Checked, Explained, ProgramModel, Reloaded
+from augury.server.models import ChangeModel, ChangesModel, Checked, Explained, ProgramModel, Reloaded
 from augury.server.problems import Problem, of_program
 from augury.server.routes import Route
 from augury.server.served import Served
@@ -143,9 +145,17 @@ class Programs:
         if checked.program is None:
             raise of_program(checked.errors, checked.source)
         self._refuse_bindings(checked.program)
-        if is_tried:
-            return ChangesModel.of(await self._served.read(lambda: self._served.engine.plan(_given(checked))))
-        return ChangesModel.of(await self._served.apply(_given(checked)))
+        program = checked.program
+        try:
+            if is_tried:
+                changes = await self._served.read(lambda: self._served.engine.plan(program))
+            else:
+                changes = await self._served.apply(program)
+        except (CannotChange, CannotRun) as error:
+            raise of_program(error.diagnostics, checked.source, 409) from None
+        if changes.refused:
+            raise of_program(changes.refused, checked.source, 409)
+        return _model(changes)
 
     def _refuse_bindings(self, program: Program) -> None:
         runs = self._served.engine.program
@@ -157,9 +167,11 @@ class Programs:
             )
 
 
-def _given(checked: CheckedProgram) -> Program:
-    assert checked.program is not None, "only programs without errors"
-    return checked.program
+def _model(changes: Changes) -> ChangesModel:
+    each = [
+        ChangeModel(kind=one.kind, name=one.name, what=one.what, state=one.state, why=one.why) for one in changes.each
+    ]
+    return ChangesModel(changes=each, replays=changes.replays, lines=changes.lines())
 
 
 async def _text(request: Request) -> str:

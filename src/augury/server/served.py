@@ -13,8 +13,11 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from augury.actions.deliver import Deliverer
+from augury.algebra.program import Program
 from augury.detectors.run import Detectors
+from augury.engine.replacing import Changes
 from augury.environment import Environment
+from augury.local.answers import Answer
 from augury.local.running import LocalEngine
 from augury.local.store.outbox import SqlOutbox, open_outbox
 from augury.local.store.pages import PagedReader, open_pages

@@ -25,7 +25,7 @@ class Kind(StrEnum):
     TRIGGER = "trigger"
 
 
-_NODES: Final[dict[Kind, tuple[type, ...]]] = {
+_NODES: Final[dict[Kind, tuple[type[s.NamedStatement], ...]]] = {
     Kind.CLASS: (s.SubscribedClass, s.ComplexClass, s.ClockClass),
     Kind.RULE: (s.Rule,),
     Kind.GROUP: (s.RuleGroup,),
@@ -75,7 +75,5 @@ def statement_place(text: str, kind: Kind, name: str) -> tuple[int, int] | None:
     return None
 
 
-def _name(statement: object) -> str:
-    found = getattr(statement, "name")  # noqa: B009: every kind of statement here has one
-    assert isinstance(found, s.Ident)
-    return found.key
+def _name(statement: s.NamedStatement) -> str:
+    return statement.name.key
