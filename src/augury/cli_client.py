@@ -21,7 +21,7 @@ import typer
 
 if TYPE_CHECKING:
     from augury.client import Client, Problem
-    from augury.client.told import Answer
+    from augury.client.told import Answer, Changes
     from augury.diagnostics import Source
 
 Row = Mapping[str, Any]
@@ -168,8 +168,11 @@ def _changed(path: str, url: str, token_env: str, token_file: Path | None, outpu
         _show_changes(changes, output)
 
 
-def _show_changes(changes: Row, output: Shown) -> None:
-    _show([changes], output)
+def _show_changes(changes: Changes, output: Shown) -> None:
+    if output is Shown.TABLE and not changes.changes:
+        typer.echo("nothing changes")
+    else:
+        _show([asdict(one) for one in changes.changes], output)
 
 
 # ---- triggers ------------------------------------------------------------------------------------------------

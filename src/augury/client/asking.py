@@ -230,23 +230,25 @@ class Client:
         text: str = self._get("v1", "program")["text"]
         return text
 
-    def plan(self, program: str) -> Row:
+    def plan(self, program: str) -> told.Changes:
         """What another program would change: which state is kept, worked out again, or lost."""
-        return self._sent(program, "v1", "program", "plan")
+        return told.changes_of(self._sent(program, "v1", "program", "plan"))
 
-    def apply(self, program: str) -> Row:
+    def apply(self, program: str) -> told.Changes:
         """Let another program take the place of the one that runs, between two ticks and as a whole."""
-        return self._sent(program, "v1", "program", "apply", is_safe=False)
+        return told.changes_of(self._sent(program, "v1", "program", "apply", is_safe=False))
 
-    def put(self, kind: Kind, name: str, statement: str, *, dry_run: bool = False) -> Row:
+    def put(self, kind: Kind, name: str, statement: str, *, dry_run: bool = False) -> told.Changes:
         """Add or replace a class, rule, group or trigger by its statement; or say what that would change."""
         query = {"dry_run": str(dry_run).lower()}
-        return self._sent(statement, "v1", _PATHS[kind], name, method="PUT", query=query, is_safe=dry_run)
+        sent = self._sent(statement, "v1", _PATHS[kind], name, method="PUT", query=query, is_safe=dry_run)
+        return told.changes_of(sent)
 
-    def drop(self, kind: Kind, name: str, *, dry_run: bool = False) -> Row:
+    def drop(self, kind: Kind, name: str, *, dry_run: bool = False) -> told.Changes:
         """Drop a class, rule, group or trigger; or say what that would change."""
         query = {"dry_run": str(dry_run).lower()}
-        return self._json(Question("DELETE", path_of("v1", _PATHS[kind], name), query, is_safe=dry_run))
+        question = Question("DELETE", path_of("v1", _PATHS[kind], name), query, is_safe=dry_run)
+        return told.changes_of(self._json(question))
 
     def reload(self) -> tuple[str, ...]:
         """Let the server load the Python code of rules again; gives the modules."""

@@ -132,6 +132,27 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one thing of a program, and of what is remembered of it; `why` says why not all of it stays."""
+
+    kind: str
+    name: str
+    what: str
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a change of program does, or would do; `replays`: the history is gone over again for it."""
+
+    changes: tuple[Change, ...]
+    replays: bool
+    lines: tuple[str, ...]
+    """The same for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """Whether a server takes events, and if not why."""
 
@@ -181,6 +202,11 @@ def group_of(row: Row) -> GroupInfo:
 def checked_of(row: Row) -> Checked:
     """What is wrong with a program."""
     return Checked(row["ok"], tuple(map(diagnostic_of, row["diagnostics"])))
+
+
+def changes_of(row: Row) -> Changes:
+    """What a change of program does."""
+    return Changes(tuple(made(Change, one) for one in row["changes"]), row["replays"], tuple(row["lines"]))
 
 
 def _named(rows: list[Row]) -> tuple[Named, ...]:

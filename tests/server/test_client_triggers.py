@@ -1,0 +1,166 @@
+"""`augury.Client` and the verbs against a real server with triggers: answers, firings, switches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from augury.cli import app
+from augury.client import Client, Problem
+from tests.server.living import Server, served
+
+PROGRAM = """
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Report (account INT, amount INT) ID () LIFESPAN (30d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Claim (account INT, amount INT) ID () LIFESPAN (30d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Approved (account INT, amount INT) ID () LIFESPAN (30d);
+CREATE COMPLEX EVENT CLASS Paid (account INT) ID (account) AS MATCH prior(Claim(account, _), Approved(account, _));
+RULE Approve (account INT, amount INT)
+  CONDITION amount <= 1000
+  ACTION approve(account), POST Approved(account, amount)
+  ALTERNATIVEACTION escalate(account, amount);
+RULE GROUP Careful (Approve);
+TRIGGER Pay (account INT, amount INT)
+  TRIGGEREVENT Claim
+  COMPOSITEEVENT Report > Claim CONTEXT CHRONICLE
+  RULESTRUC Approve(account, amount)
+  RETURNS INT : Approve;
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with served(PROGRAM, tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Client:
+    return server.client()
+
+
+def report(account: int) -> dict[str, object]:
+    return {"event": "Report", "account": account, "amount": 1}
+
+
+def claim(account: int, amount: int = 10) -> dict[str, object]:
+    return {"event": "Claim", "account": account, "amount": amount}
+
+
+def run(server: Server, client: Client, *arguments: str) -> Result:
+    token = client._wire._token
+    return CliRunner().invoke(app, arguments, env={"AUGURY_URL": server.url, "AUGURY_TOKEN": token})
+
+
+def test_who_notifies_is_told_what_became_of_the_event(client: Client) -> None:
+    reported = client.notify(report(1))
+    answer = client.notify(claim(1))
+    assert (reported.firings, reported.returned, reported.refused) == ((), {}, None)
+    (fired,) = answer.firings
+    assert (fired.trigger, fired.event, fired.constituents) == ("Pay", "Claim", (reported.seq, answer.seq))
+    assert fired.parameters == (1, 10)
+    assert answer.returned == {"Pay": None}
+    assert [(one["event"], one["account"]) for one in answer.occurrences] == [("Paid", 1)]
+    assert not answer.is_absorbed
+
+
+def test_an_event_that_was_notified_before_is_absorbed(client: Client) -> None:
+    event = {**report(2), "event_id": "once"}
+    assert not client.notify(event).is_absorbed
+    again = client.notify(event)
+    assert (again.is_absorbed, again.seq) == (True, None)
+
+
+def test_one_that_is_refused_is_a_problem(client: Client) -> None:
+    with pytest.raises(Problem, match="`account` is an INT"):
+        client.notify({"event": "Claim", "account": "x"})
+
+
+def test_triggers_rules_and_groups_are_typed(client: Client) -> None:
+    (trigger,) = client.triggers()
+    assert (trigger.name, trigger.enabled, trigger.events, trigger.returns) == ("Pay", True, ("Claim",), "INT")
+    assert client.trigger("PAY") == trigger
+    (rule,) = client.rules()
+    assert (rule.name, rule.groups, [one.name for one in rule.parameters]) == (
+        "Approve",
+        ("Careful",),
+        ["account", "amount"],
+    )
+    assert client.rule("approve") == rule
+    assert client.groups() == (client.group("careful"),)
+    assert client.group("careful").rules == ("Approve",)
+    with pytest.raises(Problem, match="the program has no trigger called `Pat`: did you mean `Pay`"):
+        client.trigger("Pat")
+
+
+def test_a_trigger_whose_event_has_occurred_says_so(client: Client) -> None:
+    assert not client.evaluate("Pay")
+    client.notify(report(3))
+    client.switch("trigger", "Pay", False)
+    assert not client.trigger("Pay").enabled
+    assert client.notify(claim(3)).firings == ()
+    client.switch("trigger", "Pay", True)
+    client.notify(report(3))
+    assert [one.trigger for one in client.notify(claim(3)).firings] == ["Pay"]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("rule", "Approve"), ("group", "Careful")])
+def test_a_rule_that_is_disabled_does_nothing(client: Client, kind: str, name: str) -> None:
+    client.switch(kind, name, False)  # type: ignore[arg-type]
+    client.notify(report(4))
+    answer = client.notify(claim(4))
+    client.switch(kind, name, True)  # type: ignore[arg-type]
+    assert ([one.trigger for one in answer.firings], answer.occurrences) == (["Pay"], ())
+
+
+def test_firings_come_page_by_page_and_live(client: Client) -> None:
+    with closing(client.live_firings("Pay")) as live:
+        for account in (5, 6):
+            client.notify(report(account))
+            client.notify(claim(account))
+        told = [next(live), next(live)]
+        cursor = live.cursor
+    every = list(client.firings("pay"))
+    assert every[-2:] == told
+    assert [row["number"] for row in every] == list(range(1, len(every) + 1))
+    assert [(row["trigger"], row["account"]) for row in told] == [("Pay", 5), ("Pay", 6)]
+    assert list(client.firings(after=cursor)) == []
+
+
+# ---- the verbs -----------------------------------------------------------------------------------------------------
+
+
+def test_the_verbs_ask_a_server(server: Server, client: Client) -> None:
+    events = [json.dumps(event) for event in (report(7), claim(7))]
+    result = run(server, client, "notify", *events, "--output", "ndjson")
+    assert result.exit_code == 0, result.stderr
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [[one["trigger"] for one in answer["firings"]] for answer in answers] == [[], ["Pay"]]
+    assert run(server, client, "trigger", "disable", "Pay").stderr == "the trigger `Pay` is disabled\n"
+    (row,) = json.loads(run(server, client, "trigger", "ls", "--output", "json").stdout)
+    assert (row["name"], row["enabled"]) == ("Pay", False)
+    assert run(server, client, "trigger", "enable", "Pay").exit_code == 0
+    assert run(server, client, "trigger", "show", "Pay").stdout.endswith("enabled; its event has not occurred\n")
+    assert run(server, client, "rule", "disable", "Careful", "--group").exit_code == 0
+    assert run(server, client, "rule", "enable", "Careful", "--group").exit_code == 0
+    assert "Approve" in run(server, client, "rule", "ls").stdout
+    assert run(server, client, "trigger", "show", "Pat").exit_code == 2
+
+
+def test_the_fire_log_goes_on_after_a_cursor(server: Server, client: Client) -> None:
+    client.notify(report(8))
+    client.notify(claim(8))
+    with closing(client.live_firings()) as live:
+        client.notify(report(9))
+        client.notify(claim(9))
+        next(live)
+    first = run(server, client, "trigger", "fire-log", "--limit", "1", "--output", "ndjson")
+    assert json.loads(first.stdout)["number"] == 1
+    cursor = first.stderr.removeprefix("go on with --after ").strip()
+    rest = run(server, client, "trigger", "fire-log", "Pay", "--after", cursor, "--output", "ndjson")
+    numbers = [json.loads(line)["number"] for line in rest.stdout.splitlines()]
+    assert numbers == list(range(2, len(numbers) + 2))
+    assert "Pay" in run(server, client, "trigger", "fire-log").stdout
