@@ -19,7 +19,18 @@ ANSWER = {
     "refused": None,
     "absorbed": False,
     "returned": {"Pay": 3},
-    "firings": [{"trigger": "Pay", "number": 1, "event": "Claim", "key": {}, "seq": 7, "constituents": [3, 7]}],
+    "firings": [
+        {
+            "trigger": "Pay",
+            "number": 1,
+            "event": "Claim",
+            "key": {},
+            "seq": 7,
+            "constituents": [3, 7],
+            "parameters": {"account": 1},
+            "returned": 3,
+        }
+    ],
     "occurrences": [],
 }
 TRIGGER = {

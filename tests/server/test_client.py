@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -18,7 +19,7 @@ import augury
 from augury.client import Client, Problem
 from augury.client.told import Refused
 from augury.server.tokens import Role
-from tests.server.living import Server, served
+from tests.server.clients import Asked, asked
 from tests.server.scripted import serving
 
 PROGRAM = """
@@ -31,14 +32,14 @@ CREATE COMPLEX EVENT CLASS Complete (account INT, price NUMERIC(20, 10)) ID (acc
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with served(PROGRAM, tmp_path_factory.mktemp("server")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with asked(tmp_path_factory.mktemp("server"), PROGRAM) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def client(server: Server) -> Client:
-    return server.client()
+def client(server: Asked) -> Client:
+    return server.client
 
 
 def ordered(account: int, quantity: int = 1) -> dict[str, Any]:
@@ -100,13 +101,19 @@ class Cutting:
             while True:
                 connection, _ = self._listening.accept()
                 with connection, socket.create_connection(("127.0.0.1", self._port)) as there:
-                    while asked := connection.recv(1_000_000):
-                        there.sendall(asked)
-                        answer = there.recv(1_000_000)
-                        if self._lost:
-                            self._lost -= 1
-                            break
-                        connection.sendall(answer)
+                    self._pass_on(connection, there)
+
+    def _pass_on(self, connection: socket.socket, there: socket.socket) -> None:
+        while True:
+            ready, _, _ = select.select([connection, there], [], [])
+            if there in ready and self._lost:
+                self._lost -= 1
+                return
+            for one, other in ((connection, there), (there, connection)):
+                if one in ready:
+                    if not (content := one.recv(1_000_000)):
+                        return
+                    other.sendall(content)
 
     def close(self) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
@@ -114,9 +121,8 @@ class Cutting:
         self._thread.join()
 
 
-def test_an_event_whose_answer_was_lost_is_posted_again_and_is_there_once(server: Server, client: Client) -> None:
-    token = client._wire._token
-    with closing(Cutting(server.url, 2)) as cutting, Client(cutting.url, token, timeout_seconds=10) as unlucky:
+def test_an_event_whose_answer_was_lost_is_posted_again_and_is_there_once(server: Asked, client: Client) -> None:
+    with closing(Cutting(server.url, 2)) as cutting, Client(cutting.url, server.token, timeout_seconds=10) as unlucky:
         unlucky.post(ordered(4, 99))
     wait_for(client, 5)
     quantities = [row["quantity"] for row in client.history("Ordered").to_pylist() if row["account"] == 4]
@@ -133,20 +139,20 @@ def test_classes_are_typed(client: Client) -> None:
     assert [(one.name, one.type) for one in found.attributes] == [("account", "INT"), ("price", "NUMERIC(20,10)")]
 
 
-def test_a_history_is_what_an_engine_would_say(server: Server, client: Client) -> None:
+def test_a_history_is_what_an_engine_would_say(server: Asked, client: Client) -> None:
     client.post(performed(6, "1.0000000001"))
     wait_for(client, 7)
     start, end = datetime(2000, 1, 1), datetime.now(UTC) + timedelta(days=1)
     from augury.local.store.asking import Question, ask
 
-    for asked, same in [
+    for times, same in [
         ({}, Question("Performed")),
         ({"known_at": end}, Question("Performed", known_at=end.isoformat())),
         ({"as_of": end.isoformat(), "known_at": "now"}, Question("Performed", as_of=end.isoformat(), known_at="now")),
         ({"diff": (start, end)}, Question("Performed", between=(start.isoformat(), end.isoformat()))),
     ]:
-        table = client.history("Performed", **asked)  # type: ignore[arg-type]
-        assert table.to_pylist() == ask(server.store, same).table.to_pylist()
+        table = client.history("Performed", **times)  # type: ignore[arg-type]
+        assert table.to_pylist() == ask(str(server.server.folder / "a.db"), same).table.to_pylist()
         assert table.num_rows
     assert client.history("Performed", known_at=start).num_rows == 0
     prices = client.history("Performed")["price"].to_pylist()
@@ -211,9 +217,10 @@ def test_how_the_server_is_doing(client: Client) -> None:
         client.pause_detector("x")
 
 
-def test_who_may_not_is_told(server: Server) -> None:
-    with pytest.raises(Problem, match="it needs the role post") as raised:
-        server.client(Role.READ).post(ordered(1))
+def test_who_may_not_is_told(server: Asked) -> None:
+    reader = Client(server.url, server.token_for(Role.READ))
+    with reader, pytest.raises(Problem, match="it needs the role post") as raised:
+        reader.post(ordered(1))
     assert raised.value.status == 403
     with Client(server.url) as nobody, pytest.raises(Problem, match="a token is needed") as raised:
         nobody.classes()
@@ -222,28 +229,23 @@ def test_who_may_not_is_told(server: Server) -> None:
         assert nobody.health()
 
 
-def test_a_client_does_not_show_its_token(server: Server) -> None:
-    client = server.client()
-    assert repr(client) == f"Client('{server.url}')"
+def test_a_client_does_not_show_its_token(server: Asked) -> None:
+    assert repr(server.client) == f"Client('{server.url}')"
 
 
 # ---- live ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_told_live_goes_on_over_a_restart(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with served(PROGRAM, tmp_path, port=port) as server:
-        client = Client(server.url, server.client()._wire._token, timeout_seconds=20)
-        feed = client.live_occurrences(patience_seconds=60)
+def test_what_is_told_live_goes_on_over_a_crash(tmp_path: Path) -> None:
+    with asked(tmp_path, PROGRAM) as there, closing(there.client.live_occurrences(patience_seconds=60)) as feed:
+        client = there.client
         client.post_all([ordered(1), performed(1)])
         accounts = [next(feed)["account"]]
         client.post_all([ordered(2), performed(2)])
-    with served(PROGRAM, tmp_path, port=port), client:
+        there.server.kill()
+        there.server.start()
         client.post_all([ordered(3), performed(3)])
         accounts += [next(feed)["account"] for _ in range(2)]
-        feed.close()
         assert accounts == [1, 2, 3]
         assert list(client.occurrences(after=feed.cursor)) == []
 
@@ -251,7 +253,7 @@ def test_what_is_told_live_goes_on_over_a_restart(tmp_path: Path) -> None:
 # ---- every route ---------------------------------------------------------------------------------------------------
 
 
-def asked_by(client: Client) -> None:
+def ask_everything(client: Client) -> None:
     """Ask everything once."""
     text = "CREATE …"
     calls = [
@@ -283,17 +285,17 @@ def test_there_is_a_method_for_every_route(client: Client) -> None:
     routes = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     with serving() as script, Client(script.url, tries=1) as asking:
         asking._wire._sleep = lambda seconds: None
-        asked_by(asking)
-    asked = {(one.method, one.path.partition("?")[0]) for one in script.asked}
+        ask_everything(asking)
+    questions = {(one.method, one.path.partition("?")[0]) for one in script.asked}
     patterns = {(method, path): re.sub(r"\{\w+\}", "[^/]+", path) for method, path in routes}
     unasked = {
         route
         for route, pattern in patterns.items()
-        if not any(method == route[0] and re.fullmatch(pattern, path) for method, path in asked)
+        if not any(method == route[0] and re.fullmatch(pattern, path) for method, path in questions)
     }
     unknown = {
         (method, path)
-        for method, path in asked
+        for method, path in questions
         if not any(method == route[0] and re.fullmatch(pattern, path) for route, pattern in patterns.items())
     }
     assert (unasked, unknown) == ({("GET", "/v1/openapi.json")}, set())

@@ -157,8 +157,7 @@ class Client:
 
     def action(self, key: str) -> Row:
         """The action with this idempotency key."""
-        row: Row = self._get("v1", "actions", key)["rows"][0]
-        return row
+        return self._get("v1", "actions", key)
 
     def retry_actions(self, *keys: str, **wanted: Any) -> int:
         """Let actions be tried again at once: by keys, `states`, `action`, `event`, or `all=True`. Gives how many."""

@@ -52,8 +52,8 @@ class Fired:
     key: Row
     seq: int | None
     constituents: tuple[int, ...]
-    parameters: tuple[Any, ...] = ()
-    returned: Any = None
+    parameters: Row
+    returned: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,7 @@ def answer_of(row: Row) -> Answer:
 
 
 def _fired(row: Row) -> Fired:
-    lists = {name: tuple(row.get(name) or ()) for name in ("constituents", "parameters")}
-    return made(Fired, {**row, **lists})
+    return made(Fired, {**row, "constituents": tuple(row["constituents"])})
 
 
 def class_of(row: Row) -> ClassInfo:
