@@ -60,7 +60,7 @@ ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 # What the command line is made of, by theme.
-VERBS = {"cli_actions", "cli_client", "cli_detectors", "cli_server", "cli_trying", "cli_test", "cli_warm"}
+VERBS = {"cli_actions", "cli_client", "cli_detectors", "cli_server", "cli_store", "cli_trying", "cli_test", "cli_warm"}
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
 ALLOWED["cli_server"] |= {"cli_detectors"}  # both take a program, and go on
 ALLOWED["cli"] = set(ALLOWED)
@@ -124,13 +124,14 @@ PRIMITIVE_HOMES = ("augury.algebra.scalar.Timing", "augury.kernels.bitemporal.pr
 TIMES_COMPARED = {
     "local/running.py: LocalEngine.ticks_to": "a clock that went back is reported; the tick itself never sees it",
     "local/running.py: LocalEngine._kept_at_last": "whether the tick in the store is this one: a name, not an order",
+    "local/applying.py: _is_at_boundary": "whether the clock says that a chronon is over, so that its tick is due",
     "local/posts.py: Posts._timed": "a mark that stands for no time at all",
     "local/store/memory.py: MemoryStore.commit": "ticks are committed once and in order",
     "local/store/memory.py: MemoryStore.read_after": "the part of the log that recovery asks for",
     "local/store/memory.py: MemoryStore.history": "SET HISTORY RETAIN, where the history is kept",
     "local/store/reading.py: SqlReader.history": "SET HISTORY RETAIN, where the history is kept",
     "local/store/reading.py: SqlReader.snapshots": "a snapshot is found by its tick",
-    "local/store/reading.py: SqlReader.read_after": "the part of the log that recovery asks for",
+    "local/store/reading.py: SqlReader._read_by_tick": "the part of the log that recovery asks for",
     "local/store/reading.py: last_tick": "the end of the log",
     "local/store/reading.py: first_after": "a place in the log",
     "local/store/sql.py: SqlStore._refuse_committed": "ticks are committed once and in order",

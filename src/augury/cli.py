@@ -27,6 +27,7 @@ from augury import (
     cli_client,
     cli_detectors,
     cli_server,
+    cli_store,
     cli_test,
     cli_trying,
     cli_warm,
@@ -501,7 +502,7 @@ def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
         typer.echo(_count(errors, "error", "errors"), err=True)
 
 
-for verbs in (cli_actions, cli_client, cli_detectors, cli_server, cli_trying, cli_test, cli_warm):
+for verbs in (cli_actions, cli_client, cli_detectors, cli_server, cli_store, cli_trying, cli_test, cli_warm):
     verbs.register(app)
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ import typer
 
 if TYPE_CHECKING:
     from augury.actions.event import HttpPoster
+    from augury.actions.run import Would
     from augury.algebra.program import Program
     from augury.local.store.waiting import Wanted
 
@@ -135,6 +136,8 @@ def run_command(
     name: Annotated[
         str | None, typer.Option("--name", help="What the engine is called, for who serves several.")
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go to whom.")] = False,
+    output: Annotated[Shown, typer.Option("--output", help="How --dry-run shows it.")] = Shown.TABLE,
 ) -> None:
     """Carry out the actions that wait in a store, as BIND statements and settings say, and go on until it is ended."""
     _require(store)
@@ -142,7 +145,7 @@ def run_command(
 
     from augury.actions.binding import Surroundings
     from augury.actions.deliver import Ends
-    from augury.actions.run import CannotCarryOut, carry_out
+    from augury.actions.run import CannotCarryOut, carry_out, would_carry_out
     from augury.server.given import elsewhere, engine_name, settings_at
 
     _find_modules_here()
@@ -152,11 +155,31 @@ def run_command(
         sent = elsewhere(act_at, secret_env, os.environ)
         around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo, called, sent)
         try:
+            if dry_run:
+                _show_would(asyncio.run(would_carry_out(store, around, _tell)), output)
+                return
             counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
     again = f", {counts.again} to be tried again" if counts.again else ""
     _tell(f"{counts.delivered} delivered, {counts.dead} dead{again}")
+
+
+def _show_would(found: Sequence[Would], output: Shown) -> None:
+    """What would be delivered: on standard output; how many, on standard error."""
+    from augury.actions.run import would_line, would_table
+    from augury.local.shown import ROWS_DRAWN_MAX, drawn
+
+    if output is Shown.NDJSON:
+        for one in found:
+            sys.stdout.write(would_line(one))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        typer.echo(drawn(would_table(found[:ROWS_DRAWN_MAX]), width), nl=False)
+        if len(found) > ROWS_DRAWN_MAX:
+            _tell(f"… and {len(found) - ROWS_DRAWN_MAX} more; --output ndjson has them all")
+    carried = sum(one.target is not None for one in found)
+    _tell(f"{carried} would be tried, {len(found) - carried} would wait; nothing was done")
 
 
 def act_command(

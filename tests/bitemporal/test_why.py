@@ -52,6 +52,9 @@ def test_what_cannot_be_run_is_refused_at_once() -> None:
     rule = "RULE R (k INT) ACTION a(k); TRIGGER t (int k) TRIGGEREVENT A RULESTRUC R(k);"
     with LocalEngine(augury.compile(event + rule)) as engine:
         assert engine.reports == ["the trigger `t` does not run yet"]
+    for run in (LocalEngine, lambda text: augury.detect(text, []), lambda text: augury.watch(text, None, store="s")):
+        with pytest.raises(TypeError, match=r"a str is no program: augury\.compile\(text\) makes one"):
+            run(event)
 
 
 def test_a_closed_engine_takes_nothing(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Ordered (account INT, amount NUMERIC(12,
 CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Approved (account INT, amount NUMERIC(12, 2)) ID () LIFESPAN (1d);
 CREATE COMPLEX EVENT CLASS Twice (account INT) ID (account) LIFESPAN (1d)
   AS MATCH prior(Ordered(account, _), Ordered(account, _));
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Asked () ID () LIFESPAN (1d);
 RULE Approve (account INT, amount NUMERIC(12, 2)) CONDITION amount <= 1000
   ACTION POST Approved(account, amount), price(amount) ALTERNATIVEACTION escalate(account);
 RULE Count (account INT) ACTION count(account);
@@ -35,6 +36,7 @@ TRIGGER Order (account INT, amount NUMERIC(12, 2)) TRIGGEREVENT Ordered
   RULESTRUC Approve(account, amount), Count(account) RETURNS NUMERIC(12, 2) : Approve;
 TRIGGER Both (account INT, amount NUMERIC(12, 2)) TRIGGEREVENT Approved COMPOSITEEVENT Ordered > Approved CONTEXT CHRONICLE
   RULESTRUC Count(account);
+TRIGGER Audit () TRIGGEREVENT Asked COMPOSITEEVENT Ordered > Approved CONTEXT CHRONICLE RULESTRUC Count(Ordered.account);
 BIND price TO PYTHON 'shop_prices:price';
 """
 PRICES = "from decimal import Decimal\n\ndef price(amount):\n    return amount * Decimal('{factor}')\n"
@@ -147,6 +149,7 @@ def test_triggers_rules_and_groups_are_described_and_switched(tmp_path: Path, pr
             assert [(one["name"], one["enabled"], one["returns"]) for one in triggers] == [
                 ("Order", True, "NUMERIC(12,2)"),
                 ("Both", True, None),
+                ("Audit", True, None),
             ]
             assert (await there.ask("GET", "/v1/rules/approve")).json["groups"] == ["all_of_them"]
             assert (await there.ask("GET", "/v1/groups")).json["groups"][0]["rules"] == ["Approve", "Count"]
@@ -169,11 +172,13 @@ def test_triggers_rules_and_groups_are_described_and_switched(tmp_path: Path, pr
 def test_a_trigger_is_evaluated(tmp_path: Path, prices: Path) -> None:
     async def work() -> None:
         async with shop(tmp_path) as there:
-            told = (await there.ask("GET", "/v1/triggers/both/evaluate", role=Role.READ)).json
-            assert told == {"trigger": "Both", "occurred": False}
-            await there.ask("POST", "/v1/triggers/Both/disable")
+            path = "/v1/triggers/audit/evaluate"
+            assert (await there.ask("GET", path, role=Role.READ)).json == {"trigger": "Audit", "occurred": False}
             await order(there)
-            await there.ask("POST", "/v1/triggers/Both/enable")
+            assert (await there.ask("GET", path)).json == {"trigger": "Audit", "occurred": True}
+            told = (await there.ask("POST", "/v1/events?wait=read", '{"event": "Asked"}', JSON)).json
+            assert [one["trigger"] for one in told["firings"]] == ["Audit"]
+            assert (await there.ask("GET", path)).json == {"trigger": "Audit", "occurred": False}
             assert (await there.ask("GET", "/v1/triggers/nobody/evaluate")).status == 404
 
     run(work())

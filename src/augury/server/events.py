@@ -25,7 +25,7 @@ from augury.local.answers import Answer
 from augury.local.posts import PostRefused
 from augury.local.store.errors import StoreError
 from augury.server.gathering import Refusals
-from augury.server.models import Accepted, AnswerModel, Answers, ProblemDocument
+from augury.server.models import Accepted, AnswerModel, Answers
 from augury.server.problems import Problem, of_store
 from augury.server.routes import Route
 from augury.server.served import Served
@@ -252,7 +252,6 @@ _EVENT: Final = {
 }
 _DOCUMENTED: Final[dict[str, Any]] = {
     "response_model": Accepted | AnswerModel | Answers,
-    "responses": {422: {"description": "The event is refused.", "model": ProblemDocument}},
     "openapi_extra": {
         "requestBody": {
             "required": True,

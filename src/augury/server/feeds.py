@@ -34,11 +34,16 @@ from augury.server.tokens import Role
 
 EVENT_STREAM: Final = "text/event-stream"
 _LIVE_ROWS: Final = 500
+_CURSOR: Final = "^[A-Za-z0-9_-]*$"
+_CURSOR_MAX: Final = 20_000
+"""Characters of a cursor: some thousand names, and not more than a request may have in its first line."""
 
 Cursor = dict[str, int]
-After = Annotated[str | None, Query(max_length=60_000, description="`cursor` of the page before.")]
+After = Annotated[
+    str | None, Query(max_length=_CURSOR_MAX, pattern=_CURSOR, description="`cursor` of the page before.")
+]
 Names = Annotated[list[str] | None, Query(max_length=1_000, description="Only these; else all.")]
-LastEventId = Annotated[str | None, Header(max_length=60_000)]
+LastEventId = Annotated[str | None, Header(max_length=_CURSOR_MAX, pattern=_CURSOR)]
 
 
 @dataclass(frozen=True, slots=True)

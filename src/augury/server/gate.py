@@ -128,7 +128,10 @@ def _unknown(detail: str) -> Problem:
 
 
 def _header(headers: Headers, name: bytes) -> str | None:
-    return next((value.decode("latin-1") for found, value in headers if found == name), None)
+    for found, value in headers:
+        if found == name:
+            return value.decode("latin-1")
+    return None
 
 
 def _refuse_pages(headers: Headers) -> None:

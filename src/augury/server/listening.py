@@ -34,7 +34,7 @@ def require_safe(host: str, has_tokens: bool) -> None:
 
 def _addresses(host: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise CannotServe(f"`{host}` is no address of this machine") from None
     return [str(one[4][0]).partition("%")[0] for one in found]
@@ -51,6 +51,7 @@ async def answering(gate: Gate, host: str, port: int) -> AsyncIterator[str]:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(limits.SERVER_DRAIN_SECONDS),
     )
@@ -77,7 +78,7 @@ class _Server(uvicorn.Server):
 
 def _listening(host: str, port: int) -> socket.socket:
     try:
-        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
+        family = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise CannotServe(f"nothing can listen at {host}:{port}: {error.strerror}") from None
