@@ -25,6 +25,7 @@ from augury.duck.selects import runnable
 from augury.engine.firing import read_post
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Snapshot, Store, Torn
+from augury.engine.reaching import reached, turns_after
 from augury.engine.rebuilding import begin_triggers
 from augury.engine.replacing import Changes, compare
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
@@ -188,9 +189,7 @@ class LocalEngine(Posting):
             raise KeyError(f"the program has no {kind} called {name}")
         with self._working:
             self._steps.read_all()
-            reached = self._state.chronon.upto
-            after = self._state.tick if reached is None else reached
-            self._store.switch(Turned(self._state.seq, after, kind, name, on))
+            self._store.switch(Turned(self._state.seq, reached(self._state), kind, name, on))
             turn(self._state.triggers, kind, name, on)
 
     def is_on(self, kind: Switched, name: str) -> bool:
@@ -342,9 +341,7 @@ class LocalEngine(Posting):
         return state
 
     def _turned_after(self, tick: int | None) -> list[Turned]:
-        """The switches that were made after a tick; all of them if there was none."""
-        every = self._store.switched()
-        return [one for one in every if tick is None or (one.after_us is not None and one.after_us >= tick)]
+        return turns_after(self._store.switched(), tick)
 
     def _from_snapshot(self) -> EngineState:
         unused = 0
