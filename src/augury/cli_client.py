@@ -169,10 +169,13 @@ def _changed(path: str, url: str, token_env: str, token_file: Path | None, outpu
 
 
 def _show_changes(changes: Changes, output: Shown) -> None:
-    if output is Shown.TABLE and not changes.changes:
-        typer.echo("nothing changes")
-    else:
-        _show([asdict(one) for one in changes.changes], output)
+    rows = [asdict(one) for one in changes.changes]
+    if output is Shown.TABLE:  # what stays as it is would hide the rest
+        rows = [row for row in rows if row["what"] != "same" or row["state"] not in ("none", "kept")]
+        if not rows:
+            typer.echo("nothing changes")
+            return
+    _show(rows, output)
 
 
 # ---- triggers ------------------------------------------------------------------------------------------------

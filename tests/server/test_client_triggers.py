@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -165,3 +166,55 @@ def test_the_fire_log_goes_on_after_a_cursor(server: Asked, client: Client) -> N
     numbers = [json.loads(line)["number"] for line in rest.stdout.splitlines()]
     assert numbers == list(range(2, len(numbers) + 2))
     assert "Pay" in run(server, "trigger", "fire-log").stdout
+
+
+# ---- programs that change ------------------------------------------------------------------------------------------
+
+GREET = "RULE Greet (account INT) ACTION greet(account);"
+HELLO = "TRIGGER Hello (account INT, amount INT) TRIGGEREVENT Report RULESTRUC Greet(account);"
+
+
+def test_a_program_takes_the_place_of_another(tmp_path: Path) -> None:
+    with asked(tmp_path, PROGRAM) as server:
+        client = server.client
+        client.notify(report(1))
+        larger = f"{PROGRAM}\n{GREET}\n{HELLO}\n"
+        planned = client.plan(larger)
+        assert {(one.kind, one.name) for one in planned.changes} >= {("rule", "Greet"), ("trigger", "Hello")}
+        assert client.program() == PROGRAM
+        assert client.apply(larger) == planned
+        assert client.program() == larger
+        assert [one.trigger for one in client.notify(report(2)).firings] == ["Hello"]
+        assert [one.constituents for one in client.notify(claim(1)).firings] == [(1, 3)]
+
+
+def test_things_are_put_and_dropped_one_by_one(tmp_path: Path) -> None:
+    with asked(tmp_path, PROGRAM) as server:
+        client = server.client
+        client.put("rule", "Greet", GREET)
+        tried = client.put("trigger", "Hello", HELLO, dry_run=True)
+        assert len(client.triggers()) == 1
+        assert client.put("trigger", "Hello", HELLO) == tried
+        assert [one.trigger for one in client.notify(report(1)).firings] == ["Hello"]
+        with pytest.raises(Problem) as raised:
+            client.drop("rule", "Greet")
+        assert raised.value.diagnostics
+        assert ("trigger", "Hello") in {(one.kind, one.name) for one in client.drop("trigger", "Hello").changes}
+        client.drop("rule", "Greet")
+        assert client.notify(report(2)).firings == ()
+        with pytest.raises(Problem, match="the program has no trigger called `Hello`"):
+            client.drop("trigger", "Hello")
+
+
+def test_the_verbs_plan_and_apply(tmp_path: Path) -> None:
+    with asked(tmp_path, PROGRAM) as server:
+        file = tmp_path / "larger.bicepl"
+        file.write_text(f"{PROGRAM}\n{GREET}\n{HELLO}\n")
+        planned, applied = run(server, "plan", str(file)), run(server, "apply", str(file))
+        assert (planned.exit_code, applied.exit_code) == (0, 0), planned.stderr + applied.stderr
+        assert planned.stdout == applied.stdout
+        assert "Hello" in planned.stdout
+        assert run(server, "plan", str(file)).stdout == "nothing changes\n"
+        dropped = run(server, "trigger", "drop", "Hello", "--output", "json")
+        assert "Hello" in [one["name"] for one in json.loads(dropped.stdout)]
+        assert [one.name for one in server.client.triggers()] == ["Pay"]

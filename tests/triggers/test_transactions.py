@@ -189,7 +189,7 @@ def raise_in(transaction: Transaction, error: BaseException) -> None:
 
 def test_its_own_events_say_what_became_of_it(engine: LocalEngine) -> None:
     stages = {"begin": "Begun", "after_commit": "Ended", "before_abort": "Ended"}
-    with engine.transaction(**stages, values={"Account": 7}) as one:  # type: ignore[arg-type]
+    with engine.transaction(**stages, values={"Account": 7}) as one:
         engine.post_all([n(1), n(2)])
     two = engine.transaction(**stages)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="too much"):
