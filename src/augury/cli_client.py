@@ -109,7 +109,7 @@ def notify_command(
             is_refused = bool(accepted.refused)
             _show([{"accepted": accepted.accepted, "refused": len(accepted.refused)}], output)
         else:
-            _show(answers(client), output)
+            _show(answers(client), output, empty="")
     raise typer.Exit(1 if is_refused else 0)
 
 
@@ -378,7 +378,7 @@ def _fail_with(problem: Problem, source: Source | None) -> NoReturn:
     raise typer.Exit(3 if problem.status >= 500 or problem.status == 429 else 1 if problem.status in (409, 422) else 2)
 
 
-def _show(rows: Iterable[Row], output: Shown) -> None:
+def _show(rows: Iterable[Row], output: Shown, empty: str = "none\n") -> None:
     from augury.history.raw import whole_json
 
     match output:
@@ -388,7 +388,8 @@ def _show(rows: Iterable[Row], output: Shown) -> None:
         case Shown.JSON:
             typer.echo("[" + ",\n ".join(whole_json(row) for row in rows) + "]")
         case Shown.TABLE:
-            typer.echo(_table(list(rows)), nl=False)
+            found = list(rows)
+            typer.echo(_table(found) if found else empty, nl=False)
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -396,8 +397,6 @@ def _table(rows: Sequence[Row]) -> str:
 
     from augury.local.shown import ROWS_DRAWN_MAX, drawn
 
-    if not rows:
-        return "none\n"
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = [_column([row.get(name) for row in rows]) for name in names]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
