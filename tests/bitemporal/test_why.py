@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +50,16 @@ def test_what_cannot_be_run_is_refused_at_once() -> None:
     ordered = "CREATE COMPLEX EVENT CLASS C (k INT) ID (k) AS MATCH A(k) ORDER BY OCCURRENCE;"
     with pytest.raises(CannotRun, match="ORDER BY OCCURRENCE"):
         LocalEngine(augury.compile(event + ordered))
-    runs: list[Callable[[Any], object]] = [
-        LocalEngine,
-        lambda text: augury.detect(text, []),
-        lambda text: augury.watch(text, None, store="s"),
-    ]
-    for run in runs:
+    rule = "RULE R (k INT) ACTION a(k); TRIGGER t (int k) TRIGGEREVENT A RULESTRUC R(k);"
+    with LocalEngine(augury.compile(event + rule)) as engine:
+        assert not engine.reports, "triggers run"
+
+
+def test_a_text_where_a_program_is_wanted_is_refused() -> None:
+    text: Any = "CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (1d);"
+    for run in (LocalEngine, lambda one: augury.detect(one, []), lambda one: augury.watch(one, None, store="s")):
         with pytest.raises(TypeError, match=r"a str is no program: augury\.compile\(text\) makes one"):
-            run(event)
+            run(text)
 
 
 def test_a_closed_engine_takes_nothing(tmp_path: Path) -> None:

@@ -265,7 +265,8 @@ class Posts:
         except BaseException as error:
             return self._failed(tickets, error, writer)
         self._waiting.update(zip(places, rows, strict=True))
-        self.asked.update(place for place, ticket in zip(places, tickets, strict=True) if ticket.is_asked)
+        asked = (n for n, ticket in enumerate(tickets) if ticket.is_asked and n not in reasons)
+        self.asked.update(places[n] for n in asked)
         self._last, self._doubtful = places[-1], None
         # Those who wait now may come again, and those who came meanwhile are there.
         self._expected = sum(ticket.is_awaited and not ticket.is_left for ticket in tickets) + len(self._queue)
