@@ -16,7 +16,7 @@ def test_the_page_is_true(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, "utf-8")
     shell, complaints, count = Shell(), list[str](), 0
     with asked(tmp_path, files["claims.bicepl"]) as server, contextlib.chdir(tmp_path):
-        shell.runner.env |= {"AUGURY_URL": server.url, "AUGURY_TOKEN": server.token}
+        shell.runner.env = {**shell.runner.env, "AUGURY_URL": server.url, "AUGURY_TOKEN": server.token}
         names: dict[str, object] = {"url": server.url, "token": server.token}
         for block in page.blocks:
             if "served" in block.options:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from augury.client import Client
 from augury.client.lines import line_of
 from augury.client.live import Message, Patience, follow, messages
 from augury.client.problems import ClientError, Problem, Unreachable, diagnostic_of
@@ -230,6 +231,15 @@ def test_what_is_no_event_stays_as_it_is(text: str) -> None:
 
 def test_decimals_are_written_digit_by_digit() -> None:
     assert '"x": 1.10' in line_of({"event": "A", "x": Decimal("1.10")})
+
+
+def test_who_posts_many_is_told_how_many_were_kept_before_it_failed() -> None:
+    accepted = {"accepted": 999, "refused": [{"line": 1, "reason": "no"}]}
+    with serving(say(200, accepted), say(403, {"detail": "no more"})) as script:
+        client = Client(script.url)
+        with client, pytest.raises(Problem, match="no more") as raised:
+            client.post_all({"event": "A"} for _ in range(2_000))
+    assert raised.value.__notes__ == ["999 events of 1,000 were durable before"]
 
 
 # ---- live ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import augury
 from augury.local.making import NotBound
 from augury.local.methods import Mode, NoActiveEngine
 from augury.local.running import LocalEngine
-from augury.local.transactions import NotifyInTransaction
+from augury.local.transactions import NobodyAnswers
 
 PROGRAM = augury.compile(
     """
@@ -229,9 +229,75 @@ def test_in_a_transaction_nothing_can_answer_instead_of_a_call(engine: LocalEngi
         return 1
 
     with engine.transaction() as transaction:
-        with pytest.raises(NotifyInTransaction, match=r"`.*limit`: nobody reads `Asked` before the transaction"):
+        with pytest.raises(NobodyAnswers, match=r"`.*limit`: nobody reads what is posted inside a transaction"):
             limit(1)
         transaction.abort()
+
+
+# ---- called by rules -------------------------------------------------------------------------------------------
+
+CALLING = augury.compile(
+    """
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Claim (account INT) ID () LIFESPAN (1d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Asked (account INT) ID () LIFESPAN (1d);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Told (account INT) ID () LIFESPAN (1d);
+RULE Work (account INT) ACTION work(account);
+RULE Count (account INT) ACTION count(account);
+TRIGGER Claimed (account INT) TRIGGEREVENT Claim RULESTRUC Work(account), Work(account);
+TRIGGER Heard (account INT) TRIGGEREVENT Asked RULESTRUC Count(account);
+"""
+)
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.INSTEAD_OF])
+def test_what_a_rule_calls_posts_and_is_read_after_it(mode: Mode) -> None:
+    heard: list[int] = []
+    seen: list[list[int]] = []
+
+    @augury.event_method(**{mode.value: "Asked"})
+    def work(account: int) -> int:
+        seen.append([*heard])
+        return account
+
+    functions = {"work": work, "count": heard.append}
+    with LocalEngine(CALLING, clock=Ticking(), functions=functions) as engine:  # type: ignore[arg-type]
+        answer = engine.notify({"event": "Claim", "account": 1})
+        assert [call.value for one in answer.firings for call in one.firing.calls] == [1, 1]
+        engine.advance_to(2 * HOUR)
+        assert (seen, heard) == ([[], []], [1, 1])
+        assert engine.history("Asked")["account"].to_pylist() == [1, 1]
+        assert engine.history("Claim").num_rows == 1
+
+
+def test_a_rule_gets_no_answer(engine: LocalEngine) -> None:
+    def work(account: int) -> None:
+        opened.notify({"event": "Asked", "account": account})
+
+    @augury.event_method(instead_of="Asked")
+    def count(account: int) -> None: ...
+
+    with LocalEngine(CALLING, clock=Ticking(), functions={"work": work, "count": count}) as opened:
+        for event in ("Claim", "Asked"):
+            answer = opened.notify({"event": event, "account": 1})
+            deeds = [deed for one in answer.firings for call in one.firing.calls for deed in call.deeds]
+            assert deeds
+            assert all("the engine waits for this rule" in str(getattr(deed, "failure", None)) for deed in deeds)
+
+
+def test_a_rule_may_have_a_transaction_of_its_own() -> None:
+    def work(account: int) -> None:
+        with opened.transaction(begin="Told", values={"account": account}) as transaction:
+            opened.post({"event": "Asked", "account": account})
+            if account == 2:
+                transaction.abort()
+
+    with LocalEngine(CALLING, clock=Ticking(), functions={"work": work}) as opened:
+        for account in (1, 2):
+            answer = opened.notify({"event": "Claim", "account": account})
+            assert not any(call.failed for one in answer.firings for call in one.firing.calls)
+        opened.advance_to(2 * HOUR)
+        assert opened.history("Asked")["account"].to_pylist() == [1, 1]
+        assert opened.history("Told")["account"].to_pylist() == [1, 1, 2, 2]
 
 
 # ---- which engine ------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from augury.local.methods import Mode
 from augury.local.running import LocalEngine
 from augury.local.store.errors import StoreFailed
 from augury.local.store.memory import MemoryStore
-from augury.local.transactions import NotifyInTransaction, Transaction, TransactionOver
+from augury.local.transactions import NobodyAnswers, Transaction, TransactionOver
 from tests.triggers.test_methods import HOUR, Ticking
 
 PROGRAM = augury.compile(
@@ -220,7 +220,7 @@ def test_a_transaction_that_is_over_takes_nothing(engine: LocalEngine) -> None:
 
 
 def test_nothing_answers_inside_a_transaction(engine: LocalEngine) -> None:
-    with engine.transaction(), pytest.raises(NotifyInTransaction, match="notify outside its block, or post"):
+    with engine.transaction(), pytest.raises(NobodyAnswers, match="notify outside, or post"):
         engine.notify(n(1))
     assert posted(engine) == []
 

@@ -17,7 +17,7 @@ from augury.client import told
 from augury.client.feeds import Feed, Pages, live_feed
 from augury.client.lines import Event, line_of
 from augury.client.live import Patience
-from augury.client.problems import Problem
+from augury.client.problems import ClientError, Problem
 from augury.client.told import DECODER, Row
 from augury.client.wire import Question, Wire, path_of
 
@@ -74,12 +74,19 @@ class Client:
         self._json(Question("POST", "/v1/events", None, line_of(event).encode(), _of(JSON)))
 
     def post_all(self, events: Iterable[Event]) -> told.Accepted:
-        """Post events in their order, some at a time; gives how many are durable, and which were refused and why."""
+        """Post events in their order, some at a time; gives how many are durable, and which were refused and why.
+
+        What is raised in between has a note of how many were durable before.
+        """
         accepted, refused, count = 0, list[told.Refused](), 0
         lines = map(line_of, events)
         while batch := list(islice(lines, BATCH_LINES)):
             body = "".join(f"{line}\n" for line in batch).encode()
-            found = self._json(Question("POST", "/v1/events", None, body, _of(NDJSON)))
+            try:
+                found = self._json(Question("POST", "/v1/events", None, body, _of(NDJSON)))
+            except ClientError as error:
+                error.add_note(f"{accepted:,} events of {count:,} were durable before")
+                raise
             some = told.accepted_of(found, count)
             accepted, count = accepted + some.accepted, count + len(batch)
             refused += some.refused

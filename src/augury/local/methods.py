@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from augury.algebra.program import Program
 from augury.event import EventClass, key_of
 from augury.local.making import MISSING, NotBound, in_mapping, lacking, made, posted_class
-from augury.local.transactions import NotifyInTransaction, Posting, active_engine, open_on, outside, tell
+from augury.local.transactions import NobodyAnswers, Posting, active_engine, open_on, outside, tell, why_silent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -223,11 +223,8 @@ class _Call:
         event_class = self.classes.get(Mode.INSTEAD_OF)
         if event_class is None:
             return False, None
-        if open_on(self.engine) is not None:
-            raise NotifyInTransaction(
-                f"{self.where}: nobody reads `{event_class.name}` before the transaction commits, so nothing can "
-                f"answer instead of the call: call it outside the block"
-            )
+        if (why := why_silent(self.engine)) is not None:
+            raise NobodyAnswers(f"{self.where}: {why}, so nothing can answer instead of the call: call it outside")
         returned = self.engine.notify(self._event(event_class)).returned
         return (True, next(iter(returned.values()))) if returned else (False, None)
 

@@ -47,7 +47,7 @@ from augury.local.following import Follower
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
 from augury.local.stepping import Steps
 from augury.local.store.errors import AlreadyCommitted
-from augury.local.transactions import Posting, open_on, refuse_notify
+from augury.local.transactions import Posting, inside_rule, open_on, refuse_notify
 from augury.local.why import why_selected
 
 __all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
@@ -107,7 +107,7 @@ class LocalEngine(Posting):
         self._live: Follower | None = None
         self._store: Store = _opened(program, store, self._report)
         try:
-            calling = CalledFunctions(functions)
+            calling = CalledFunctions(functions, lambda: inside_rule(self))
             self._ports = Ports(selects, self._store, time.perf_counter, calling, post_depth_max)
             self._state: EngineState = self._recovered()
             self._posts = Posts(program, self._store, self._now)
@@ -147,7 +147,7 @@ class LocalEngine(Posting):
         """Hand over an event and wait until it is read: triggers have fired at it, and their rules have run.
 
         It is durable like every other, and what the answer says stays so after a crash. Without a clock time goes on to
-        the event's det_time. Raises `PostRefused`, and what the store does; inside a transaction it is refused.
+        the event's det_time. Raises `PostRefused`, and what the store does; it is refused in a transaction or rule.
         """
         self._refuse_if_closed()
         refuse_notify(self)

@@ -31,8 +31,8 @@ class TransactionOver(RuntimeError):
     """A transaction that was committed or aborted takes no more events."""
 
 
-class NotifyInTransaction(RuntimeError):
-    """An answer was asked for inside a transaction, whose events nobody reads before it commits."""
+class NobodyAnswers(RuntimeError):
+    """An answer was asked for where nobody can give one: inside a transaction, or by a function of a rule."""
 
 
 class Posting(ABC):
@@ -247,6 +247,7 @@ def _reason(error: BaseException) -> str:
 
 _OPEN: Final[ContextVar[tuple[Transaction, ...]]] = ContextVar("augury transactions", default=())
 _ACTIVE: Final[ContextVar[Posting | None]] = ContextVar("augury engine", default=None)
+_RULE_OF: Final[ContextVar[Posting | None]] = ContextVar("augury rule", default=None)
 
 
 def open_on(engine: Posting) -> Transaction | None:
@@ -257,6 +258,13 @@ def open_on(engine: Posting) -> Transaction | None:
 def active_engine() -> Posting | None:
     """The engine that methods post to in this thread or task."""
     return _ACTIVE.get()
+
+
+@contextmanager
+def inside_rule(engine: Posting) -> Iterator[None]:
+    """A block in which a function of a rule runs, wherever that is: its methods post to the engine that fired it."""
+    with _set(_RULE_OF, engine), _set(_ACTIVE, engine), _set(_OPEN, ()):
+        yield
 
 
 @contextmanager
@@ -283,19 +291,24 @@ def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
-def tell(engine: Posting, event: Event) -> Answer | None:
-    """Post an event and wait for its triggers; inside a transaction it waits for the commit, and nobody answers."""
-    transaction = open_on(engine)
-    if transaction is None:
-        return engine.notify(event)
-    transaction.post(event)
+def tell(engine: Posting, event: Event) -> None:
+    """Post an event and wait for its triggers; where nobody can answer, they fire later."""
+    if why_silent(engine) is None:
+        engine.notify(event)
+    else:
+        engine.post(event)
+
+
+def why_silent(engine: Posting) -> str | None:
+    """Why nobody can answer here who notifies an engine; None where somebody can."""
+    if open_on(engine) is not None:
+        return "nobody reads what is posted inside a transaction before it commits"
+    if _RULE_OF.get() is engine:
+        return "the engine waits for this rule, and reads nothing meanwhile"
     return None
 
 
 def refuse_notify(engine: Posting) -> None:
-    """Raise `NotifyInTransaction` if a transaction of the engine is open."""
-    if open_on(engine) is not None:
-        raise NotifyInTransaction(
-            "nobody reads what is posted inside a transaction before it commits, so nobody can answer: "
-            "notify outside its block, or post"
-        )
+    """Raise `NobodyAnswers` inside a transaction of the engine, or a rule."""
+    if (why := why_silent(engine)) is not None:
+        raise NobodyAnswers(f"{why}, so nobody can answer: notify outside, or post")
