@@ -260,7 +260,7 @@ def test_what_a_rule_calls_posts_and_is_read_after_it(mode: Mode) -> None:
         return account
 
     functions = {"work": work, "count": heard.append}
-    with LocalEngine(CALLING, clock=Ticking(), functions=functions) as engine:  # type: ignore[arg-type]
+    with LocalEngine(CALLING, clock=Ticking(), functions=functions) as engine:
         answer = engine.notify({"event": "Claim", "account": 1})
         assert [call.value for one in answer.firings for call in one.firing.calls] == [1, 1]
         engine.advance_to(2 * HOUR)
