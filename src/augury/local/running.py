@@ -95,6 +95,8 @@ class LocalEngine(Posting):
         self.clock = clock
         self.reports: list[str] = []
         """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
+        self.when_kept: Callable[[], None] | None = None
+        """Called whenever a tick is committed, by the thread that did so."""
         self._is_closed = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
@@ -279,6 +281,8 @@ class LocalEngine(Posting):
         self._unkept = None
         self._posts.taken(taken)
         self._steps.committed()
+        if self.when_kept is not None:
+            self.when_kept()
 
     def _kept_at_last(self) -> Iterator[Ticked]:
         """Commit the tick that could not be; or find that it was, and only the answer was lost."""
