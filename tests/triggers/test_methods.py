@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import augury
+from augury.kernels.firing import Switched
 from augury.local.making import NotBound
 from augury.local.methods import Mode, NoActiveEngine
 from augury.local.running import LocalEngine
@@ -282,6 +283,22 @@ def test_a_rule_gets_no_answer(engine: LocalEngine) -> None:
             deeds = [deed for one in answer.firings for call in one.firing.calls for deed in call.deeds]
             assert deeds
             assert all("the engine waits for this rule" in str(getattr(deed, "failure", None)) for deed in deeds)
+
+
+def test_a_rule_does_not_let_its_engine_go_on() -> None:
+    deeds: dict[int, Callable[[], object]] = {
+        1: lambda: opened.advance_to(2 * HOUR),
+        2: lambda: opened.switch(Switched.RULE, "Work", False),
+        3: lambda: opened.apply(CALLING),
+    }
+    with LocalEngine(CALLING, clock=Ticking(), functions={"work": lambda account: bool(deeds[account]())}) as opened:
+        for account in deeds:
+            answer = opened.notify({"event": "Claim", "account": account})
+            done = [deed for one in answer.firings for call in one.firing.calls for deed in call.deeds]
+            assert len(done) == 2
+            assert all("InRule: the engine waits" in str(getattr(deed, "failure", None)) for deed in done)
+        opened.advance_to(2 * HOUR)
+        assert opened.history("Claim")["account"].to_pylist() == [1, 2, 3]
 
 
 def test_a_rule_may_have_a_transaction_of_its_own() -> None:

@@ -47,7 +47,7 @@ from augury.local.following import Follower
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
 from augury.local.stepping import Steps
 from augury.local.store.errors import AlreadyCommitted
-from augury.local.transactions import Posting, inside_rule, open_on, refuse_notify
+from augury.local.transactions import Posting, inside_rule, open_on, refuse_in_rule, refuse_notify
 from augury.local.why import why_selected
 
 __all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
@@ -182,6 +182,7 @@ class LocalEngine(Posting):
     def switch(self, kind: Switched, name: str, on: bool) -> None:
         """Enable or disable a rule, a group or a trigger, after all that was posted by now; raises `KeyError`."""
         self._refuse_if_closed()
+        refuse_in_rule(self)
         known = {
             Switched.RULE: [rule.name for rule in self.program.rules],
             Switched.GROUP: list(self.program.groups),
@@ -220,6 +221,7 @@ class LocalEngine(Posting):
     def ticks_to(self, moment: Moment) -> Generator[Ticked]:
         """The same tick by tick; whoever stops in between leaves the rest to the next call."""
         self._refuse_if_closed()
+        refuse_in_rule(self)
         until = as_microseconds(moment)
         self.flush()
         with self._working:
@@ -318,6 +320,7 @@ class LocalEngine(Posting):
         `CannotChange` for what cannot be, `CannotRun`, and what the store does; then everything is as it was.
         """
         self._refuse_if_closed()
+        refuse_in_rule(self)
         return apply_at_boundary(self, program)
 
     # ---- recovering ------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ class NobodyAnswers(RuntimeError):
     """An answer was asked for where nobody can give one: inside a transaction, or by a function of a rule."""
 
 
+class InRule(RuntimeError):
+    """A function of a rule asked its engine to go on, which waits for it."""
+
+
 class Posting(ABC):
     """What events are posted to, with what stands around posts: being the engine of methods, and transactions."""
 
@@ -297,6 +301,12 @@ def tell(engine: Posting, event: Event) -> None:
         engine.notify(event)
     else:
         engine.post(event)
+
+
+def refuse_in_rule(engine: Posting) -> None:
+    """Raise `InRule` for what the engine cannot do while it waits for one of its own rules."""
+    if _RULE_OF.get() is engine:
+        raise InRule("the engine waits for this rule: ticks, switches and changes of the program are made outside")
 
 
 def why_silent(engine: Posting) -> str | None:
