@@ -11,8 +11,9 @@ import pytest
 from augury.api import check
 from augury.server.problems import Problem
 from augury.server.statements import Kind, statement_text, with_statement, without_statement
-from augury.server.tokens import Role
+from augury.server.tokens import Role, add_token
 from tests.server.asking import JSON, Here, here, run
+from tests.server.conftest import Serve
 
 RULE = "RULE Approve (account INT, amount INT) CONDITION amount <= 1000 ACTION POST Approved(account, amount)"
 SHOP = f"""
@@ -158,6 +159,31 @@ def test_what_this_machine_runs_and_reads_is_not_changed_over_http(tmp_path: Pat
             assert answer.status == 409
 
     run(work())
+
+
+def test_what_was_changed_goes_on_after_a_restart_until_the_file_is_changed(tmp_path: Path, serve: Serve) -> None:
+    token = add_token(tmp_path / "a.db.tokens", "owner", (Role.ADMIN,))
+    server = serve(SHOP)
+
+    def fires(event: str, **values: int) -> list[str]:
+        answer = server.ask("POST", "/v1/events?wait=read", json.dumps({"event": event, **values}), JSON, token)
+        return [one["trigger"] for one in answer.json["firings"]]
+
+    assert fires("Ordered", account=1, amount=2) == ["Order"]
+    told = "TRIGGER Told (account INT, amount INT) TRIGGEREVENT Approved RULESTRUC Approve(account, amount);"
+    for path, text in (("triggers/Told", told), ("rules/Approve", STRICT)):
+        assert server.ask("PUT", f"/v1/{path}", text, token=token).status == 200
+    assert server.end() == 0
+    server.start()
+    assert "was changed over HTTP" in server.told.read_text()
+    assert fires("Ordered", account=1, amount=200) == ["Order"]
+    assert fires("Approved", account=1, amount=200) == ["Told"]
+    now = server.ask("GET", "/v1/program", token=token).json["text"]
+    assert now == f"{SHOP.replace(RULE, STRICT).rstrip()}\n\n{told}\n"
+    assert server.end() == 0
+    (tmp_path / "program.bicepl").write_text(now.replace("amount <= 10", "amount <= 500"))
+    server.start()
+    assert set(fires("Ordered", account=1, amount=200)) == {"Order", "Told"}  # which approves, and triggers itself
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------

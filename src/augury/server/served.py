@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
@@ -24,6 +25,7 @@ from augury.local.store.outbox import SqlOutbox, open_outbox
 from augury.local.store.pages import PagedReader, open_pages
 from augury.server.functions import RuleFunctions
 from augury.server.gathering import Gatherer
+from augury.server.instead import marked
 from augury.server.requests import Requests
 
 _READING_THREADS: Final = 4
@@ -46,10 +48,15 @@ class Served:
         detectors: Detectors | None = None,
         deliverer: Deliverer | None = None,
         functions: RuleFunctions | None = None,
+        instead_of: str | None = None,
     ) -> None:
-        """Open the store beside the engine, to be read; raises what that raises."""
+        """Open the store beside the engine, to be read; raises what that raises.
+
+        `instead_of` is the digest of the program that the server was started with: one that takes its place says so.
+        """
         self.engine, self.store, self.environment = engine, store, environment
         self.detectors, self.deliverer, self.functions = detectors, deliverer, functions
+        self.instead_of = instead_of
         self.requests = Requests()
         self.is_paused = self.is_delivery_paused = False
         self.over = asyncio.Event()
@@ -78,6 +85,8 @@ class Served:
 
     async def apply(self, program: Program) -> Changes:
         """Let another program take the place of the one that runs; raises what the engine does."""
+        if self.instead_of is not None:
+            program = replace(program, text=marked(program.text, self.instead_of))
         changes = await self.read(lambda: self.engine.apply(program))
         before, self.pages = self.pages, await self.read(lambda: open_pages(self.store))
         await self.read(before.close)
