@@ -139,7 +139,7 @@ def test_what_a_ledger_holds_comes_back_in_its_order_however_it_is_cut(tmp_path:
     program, chance = compile(text), random.Random(seed)
     with happened(program, seed) as engine:
         store: Any = engine._store
-        ledger = ledger_of(store.ticks)
+        ledger = ledger_of(program, store.ticks)
         lake = created(tmp_path / "l", text)
         added = []
         for name, table in ledger.versions.items():

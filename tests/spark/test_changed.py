@@ -68,7 +68,9 @@ def local(program: Program, end: int) -> Ledger:
     plan = engine_plan(program)
     came = arrivals(program, raws(0, end))
     until = (START + end) * 1_000_000 // 5_000_000 * 5_000_000
-    return joined(program, [ledger_of(list(ticks(plan, initial(plan), came, until, Ports(runnable(program)))))])
+    return joined(
+        program, [ledger_of(program, list(ticks(plan, initial(plan), came, until, Ports(runnable(program)))))]
+    )
 
 
 class Run:

@@ -97,7 +97,9 @@ def locally(case: Case) -> Outcome:
     for one in ticks(plan, initial(plan), came, until, Ports(runnable(program), known)):
         known.note(one)
         done.append(one)
-    found = outcome(program, joined(program, [ledger_of(done)]), [line for one in done for line in tick_lines(one)])
+    found = outcome(
+        program, joined(program, [ledger_of(program, done)]), [line for one in done for line in tick_lines(one)]
+    )
     if not done:
         refused = told(came.refusals, came.place)
         found.rejected.extend(sorted(zip(refused.place, refused.event, refused.reason, strict=True)))

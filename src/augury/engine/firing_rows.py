@@ -20,6 +20,7 @@ from augury.algebra.program import Program
 from augury.algebra.rule import ActionCall, Rule, Trigger
 from augury.algebra.scalar import Value
 from augury.clock import moment_of
+from augury.diagnostics import closest
 from augury.engine.ticked import FiredTrigger
 from augury.event import Attribute, key_of
 from augury.history.raw import whole_json
@@ -72,6 +73,22 @@ def shape_of(parameters: Sequence[Attribute]) -> FiringShape:
         return name if key_of(name) not in taken else free(name + "_")
 
     return FiringShape(tuple(parameters), tuple(map(free, FIRING_COLUMNS)))
+
+
+def trigger_named(program: Program, name: str) -> Trigger:
+    """The trigger of that name; raises `KeyError` with a sentence."""
+    found = next((one for one in program.triggers if key_of(one.name) == key_of(name)), None)
+    if found is None:
+        known = [one.name for one in program.triggers]
+        meant = closest(name, known)
+        hint = f"did you mean `{meant}`?" if meant else f"there are {', '.join(known) or 'none'}"
+        raise KeyError(f"there is no trigger `{name}`; {hint}")
+    return found
+
+
+def firings_schema(trigger: Trigger) -> pa.Schema:
+    """The columns of the table of a trigger."""
+    return shape_of(trigger.parameters).schema()
 
 
 def firings_of(program: Program, trigger: Trigger, parts: Sequence[tuple[int, FiredTrigger]]) -> pa.Table:

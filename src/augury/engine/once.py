@@ -1,8 +1,8 @@
 """Whether a replay may take a whole history in one step, because no tick would make a difference.
 
 In: a program, and for which classes withdrawals came. Out: yes or no. What goes version by version (MATCH, COMPOSITE)
-needs no ticks; SELECTs and conditions do, and so does everything for which it matters when an event expires, if that
-depends on what else is there.
+needs no ticks; SELECTs, conditions and triggers do, and so does everything for which it matters when an event expires,
+if that depends on what else is there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def waits_for_ticks(program: Program, withdrawn: Iterable[str]) -> str:
             return f"the SELECT of `{plan.event_class.name}` is evaluated at ticks"
         if plan.statements:
             return f"conditions of `{plan.event_class.name}` are looked at at ticks"
+    if program.triggers:
+        return f"what rules of trigger `{program.triggers[0].name}` do belongs to ticks"
     gone = {key_of(name) for name in withdrawn}
     classes = [plan.event_class for plan in program.classes]
     received = [one for one in classes if one.kind is not ClassKind.COMPLEX]

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from augury.algebra.program import Program
+from augury.engine.firing import read_post
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
@@ -25,6 +26,7 @@ from augury.engine.snapshot import saved_state, ticks_again
 from augury.engine.state import initial
 from augury.engine.tick import Ports, next_tick
 from augury.engine.ticked import ClassVersions
+from augury.engine.triggering import begin_later
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.coming import received
 from augury.history.typed import Part
@@ -44,7 +46,8 @@ class Rebuild:
     """Slots → their states after the last tick, from the history of what came in; and what they derive on the way.
 
     `files` has the files of each class that comes in, `whole` the complex classes that had a history before: of others
-    only what is derived from `from_us` on is written.
+    only what is derived from `from_us` on is written. `since` has by key the tick up to which a trigger has seen
+    nothing, `fired` how often each name has fired, and `posts` what rules posted that no tick has read.
     """
 
     step: Step
@@ -52,6 +55,9 @@ class Rebuild:
     files: Mapping[str, tuple[str, ...]]
     whole: frozenset[str]
     from_us: int | None
+    since: Mapping[str, int] = field(default_factory=dict)
+    fired: Mapping[str, int] = field(default_factory=dict)
+    posts: tuple[str, ...] = ()
 
     def __call__(self, batches: Batches) -> Batches:
         """Rebuild slot by slot."""
@@ -68,10 +74,16 @@ class Rebuild:
             for tick, versions in self._read(lake, slot, event_class):
                 reads.setdefault(tick, []).append(versions)
         in_order = ((tick, tuple(reads[tick])) for tick in sorted(reads))
-        done = list(ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)))
+        done = []
+        for one in ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)):
+            done.append(one)
+            begin_later(kit.plan, state, self.since)
+        if kit.plan.triggers:
+            state.triggers.fired = dict(self.fired)
+        state.triggers.pending = [read_post(text) for text in self.posts]
         state.seq = max(state.seq, step.after_seq)
         tag = f"{self.commit:012d}-{slot:05d}"
-        ledger = self._derived(ledger_of(done), kit.program)
+        ledger = self._derived(ledger_of(kit.program, done), kit.program)
         path = lake.write_bytes("state", tag, saved_state(kit.plan, state)) if done else None
         live = sum(len(one.view) for one in state.classes)
         entries = tuple(written(lake, tag, kit, ledger))
@@ -162,23 +174,27 @@ def go_on(
     if last is None or last.last_tick is None:
         return None
     todo = changed(slots, last)
-    generation = int((last.offsets or {}).get("generation", 0)) + 1
+    before: Mapping[str, Any] = last.offsets or {}
+    generation = int(before.get("generation", 0)) + 1
     if generation >= GENERATIONS_MAX:
         raise CannotGoOn(f"the lake `{lake.path}` has seen {generation:,} programs: take another folder")
     snapshot = writer.snapshot()
     names = [c.name for c in received(slots.program)]
     files = {key_of(name): tuple(entry.path for entry in snapshot.of(Kind.HISTORY, name)) for name in names}
     if todo.slots:
-        _require_history(lake, last, snapshot.files, (last.offsets or {}).get("classes", {}))
+        _require_history(lake, last, snapshot.files, before.get("classes", {}))
     had = frozenset(key_of(e.event_class) for e in snapshot.files if e.kind is Kind.HISTORY)
-    first = (last.offsets or {}).get("first_tick")
+    first = before.get("first_tick")
     step = Step(slots, name, sources_of({}), last.last_tick, first, lake.path, generation=generation)
     step = replace(step, after_seq=last.last_seq)
     done: list[SlotDone] = []
     if todo.slots:
         rows = spark.createDataFrame(pa.Table.from_batches([piece(s, PRESENT, b"") for s in todo.slots], PIECES))
         tasks = min(len(todo.slots), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-        rebuild = Rebuild(step, writer.next_commit, files, had, from_us)
+        since = _since(last, noted["triggers"])
+        posts = tuple(before.get("posts", ())) if len(slots) == 1 else ()
+        fired = before.get("fired", {})
+        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired, posts)
         found = rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow()
         require_run(found)
         done = [pickle.loads(content) for content in found["packed"].to_pylist()]
@@ -191,11 +207,12 @@ def go_on(
     gone = tuple(e.path for e in snapshot.files if e.kind in kinds and key_of(e.event_class) in replaced)
     waiting = _waiting_anew(lake, slots, last, writer.next_commit)
     offsets = {
-        **(last.offsets or {}),
+        **before,
         **noted,
+        "since": _since(last, noted["triggers"]),
         "generation": generation,
         "waiting": {str(slot): path for slot, path in waiting.items()},
-        "next_due": min([int((last.offsets or {}).get("next_due", NEVER)), *(one.next_due for one in done)]),
+        "next_due": min([int(before.get("next_due", NEVER)), *(one.next_due for one in done)]),
         "rebuilt": sorted(todo.classes),
     }
     manifest = writer.manifest(
@@ -208,6 +225,15 @@ def go_on(
     )
     writer.commit(manifest)
     return manifest
+
+
+def _since(last: Manifest, triggers: Mapping[str, str]) -> dict[str, int]:
+    """By key the last tick that a trigger has not seen: of one that is new or another the last there was."""
+    noted: Mapping[str, Any] = last.offsets or {}
+    had, since = noted.get("triggers", {}), noted.get("since", {})
+    assert last.last_tick is not None
+    found = {name: since.get(name) if had.get(name) == said else last.last_tick for name, said in triggers.items()}
+    return {name: tick for name, tick in found.items() if tick is not None}
 
 
 def _require_history(lake: Lake, last: Manifest, files: Sequence[Any], classes: Mapping[str, str]) -> None:
