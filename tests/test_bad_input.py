@@ -322,6 +322,14 @@ TEXTS: dict[str, dict[str, tuple[str, set[str]]]] = {
         "AND in WHERE": (where(many("v > {i}", DEEP, " AND ")), set()),
         "rules one after the other": (structure(many("R", DEEP, " > ")), set()),
         "rules side by side": (structure(many("R", DEEP, ", ")), set()),
+        "rules that take what earlier ones gave back": (
+            many("RULE S{i} (x INT) ACTION act(x);", 3_000)
+            + structure(
+                f"{many('S{i}(1)', 3_000, ' > ')} > "
+                f"({many('S{i}(RETURNED(S0))', 3_000, ', ')}) > ({many('(R > S{i}(RETURNED(S{i})))', 3_000, ', ')})"
+            ),
+            set(),
+        ),
     },
     "definitions": {
         "exponential": (definitions(60, "{d} AND prior({d}, {d})") + match("d60"), {"E403"}),

@@ -15,7 +15,7 @@ import pytest
 from augury.algebra.program import Program
 from augury.engine.ports import Store
 from augury.engine.ticked import Action, FiredTrigger, Ticked
-from augury.kernels.firing import Call, Done, Firing, Outcome, Posted, Refusal
+from augury.kernels.firing import Call, Done, Firing, Outcome, Posted, Refusal, Switched, Turned
 from augury.local.store.errors import AlreadyCommitted, NoSuchTrigger, StoreFailed
 from augury.local.store.memory import MemoryStore
 from augury.local.store.outbox import open_outbox
@@ -179,15 +179,16 @@ def test_what_is_remembered_goes_with_the_next_tick(store: Store) -> None:
 
 
 def test_switches_stay_in_order(store: Store) -> None:
-    store.switch(None, "rule", "Note", False)
-    store.commit([Ticked(tick_at(1), 0)])
-    store.switch(tick_at(1), "trigger", "Pay", False)
-    store.switch(tick_at(1), "rule", "Note", True)
-    assert store.switched() == [
-        (None, "rule", "Note", False),
-        (tick_at(1), "trigger", "Pay", False),
-        (tick_at(1), "rule", "Note", True),
+    turned = [
+        Turned(0, None, Switched.RULE, "Note", False),
+        Turned(3, tick_at(1), Switched.TRIGGER, "Pay", False),
+        Turned(3, tick_at(1) + 7, Switched.RULE, "Note", True),
     ]
+    store.switch(turned[0])
+    store.commit([Ticked(tick_at(1), 0)])
+    store.switch(turned[1])
+    store.switch(turned[2])
+    assert store.switched() == turned
 
 
 def test_a_refused_commit_leaves_all_as_it_was(store: Any) -> None:
@@ -214,13 +215,13 @@ def test_it_is_all_there_after_opening_again(store_url: str) -> None:
     with open_store(store_url, program(CLAIMS)) as store:
         store.commit([Ticked(tick_at(1), 0, firings=(pay(1), pay(2)), posts=("p",))])
         store.remember({"c": "1"})
-        store.switch(tick_at(1), "group", "Paying", False)
+        store.switch(Turned(2, tick_at(1), Switched.GROUP, "Paying", False))
         was = store.firings("Pay")
     with open_store(store_url, program(CLAIMS)) as store:
         assert store.firings("Pay") == was
         assert store.firing_counts() == {"Pay": 2}
         assert (store.posts_pending(), store.remembered()) == (("p",), {"c": "1"})
-        assert store.switched() == [(tick_at(1), "group", "Paying", False)]
+        assert store.switched() == [Turned(2, tick_at(1), Switched.GROUP, "Paying", False)]
 
 
 def test_actions_of_rules_name_trigger_and_rule(store_url: str) -> None:

@@ -376,7 +376,8 @@ class _Grammar:
             head += f" COMPOSITEEVENT {self.composite(self.size())} {self.clauses(None, 'COMPOSITE')}"
         returns = self.maybe(0.2, lambda: f"RETURNS {self.type_ref()} : {self.known(_RULES)}")
         leaf = self.names_of(schema)
-        return f"{head} RULESTRUC {self.side_by_side(2, leaf)} {returns}"
+        policy = self.maybe(0.2, lambda: f"ON FAILURE {self.pick(('STOP', 'CONTINUE', 'IGNORE'))}")
+        return f"{head} RULESTRUC {self.side_by_side(2, leaf)} {policy} {returns}"
 
     def side_by_side(self, depth: int, leaf: Leaf) -> str:
         return self.listed(lambda: self.one_after(depth, leaf), 1, 2)
@@ -391,7 +392,10 @@ class _Grammar:
         kinds = self.rule_kinds.get(rule, [])
         if not kinds and self.chance(0.8):
             return rule
-        return f"{rule} ( {' , '.join(self.scalar(kind, 1, leaf) for kind in kinds)} )"
+        return f"{rule} ( {' , '.join(self.rule_argument(kind, leaf) for kind in kinds)} )"
+
+    def rule_argument(self, kind: str, leaf: Leaf) -> str:
+        return f"RETURNED ( {self.known(_RULES)} )" if self.chance(0.15) else self.scalar(kind, 1, leaf)
 
     # ---- clauses and conditions
 

@@ -139,7 +139,9 @@ CASES = {
               A{0,}, -- these
               (B)) -- two
           RULESTRUC ((R1() -- the one
-              > R2()));
+              > R2())) -- the other
+          on failure -- if
+          stop;
         ==
         TRIGGER t (
             v1 int,  -- first
@@ -149,7 +151,8 @@ CASES = {
                              A*,  -- these
                              B}  -- two
           RULESTRUC R1  -- the one
-                    > R2;
+                    > R2  -- the other
+          ON FAILURE STOP;  -- if
         """,
     "comments in SQL belong to it": """
         CREATE COMPLEX EVENT CLASS E () ID () -- before

@@ -289,7 +289,8 @@ LAYOUTS = {
         RULE R1 () ACTION log('r1');
         TRIGGER sample_trigger (int v1, int v2, String v3) TRIGGEREVENT E1 OR E2 COMPOSITEEVENT E5 >
         (E3 AND E6) CONTEXT CHRONICLE RULESTRUC R1(v1, v2) > ( (R2(v3, v1) > R3(v1), R4), R5 )
-        RETURNS int : R1;
+        on failure continue RETURNS int : R1;
+        trigger t () triggerevent E1 rulestruc R1 > R2( RETURNED( R1 ) );
         ==
         RULE Approve (account int, amount INT)
           CONDITION amount <= 1000
@@ -303,7 +304,10 @@ LAYOUTS = {
           COMPOSITEEVENT E5 > E3 & E6
           CONTEXT CHRONICLE
           RULESTRUC R1(v1, v2) > ((R2(v3, v1) > R3(v1), R4), R5)
+          ON FAILURE CONTINUE
           RETURNS int : R1;
+
+        TRIGGER t () TRIGGEREVENT E1 RULESTRUC R1 > R2(RETURNED(R1));
         """,
     "the small statements": """
         set chronon 15m; set archive true; rule group g(R1,R2); define f() = A; source Order from

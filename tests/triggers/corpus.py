@@ -64,6 +64,9 @@ FUNCTIONS: Functions = {
     "word": lambda: "word",
     "huge": lambda: 2**40,
     "nothing": lambda: None,
+    "truth": lambda: True,
+    "endless": lambda: 10**400,
+    "infinite": lambda: float("inf"),
     "broken": _broken,
 }
 

@@ -1,4 +1,4 @@
-"""Triggers on the engine, driven tick by tick or in steps of any size; what it says is told as the reference tells it."""
+"""Triggers on the engine, driven tick by tick or in steps of any size, and told as the reference tells them."""
 
 from __future__ import annotations
 

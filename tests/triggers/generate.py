@@ -1,8 +1,9 @@
 """Random programs with rules and triggers, and random histories for them; each a function of a seed.
 
 Every class but that of the clock has the attributes `k INT, v INT`. Triggers have all contexts, with and without
-TRIGGEREVENT and COMPOSITEEVENT; structures are nested up to three deep; rules post to classes that trigger. Times are
-seconds after START; few keys and values, so that versions meet. What does not pass the analysis is made again.
+TRIGGEREVENT and COMPOSITEEVENT; structures are nested up to three deep; rules take what earlier ones gave back and post
+to classes that trigger. Times are seconds after START; few keys and values, so that versions meet. What does not pass
+the analysis is made again.
 """
 
 from __future__ import annotations
@@ -102,16 +103,17 @@ def generate(seed: int, *, turns: bool = True) -> Generated:
 def _depths(program: Program) -> Sequence[int]:
     """How deep chains may be: they branch where one firing posts several events, and each firing starts all anew."""
     posts = {rule.name: sum(isinstance(d, Post) for d in (*rule.actions, *rule.alternatives)) for rule in program.rules}
-    widest = max(sum(posts[call.rule] for call in _calls(trigger.structure)) for trigger in program.triggers)
+    widest = max(sum(posts[call.rule] for call in calls_in(trigger.structure)) for trigger in program.triggers)
     return (1,) if widest > 2 else (1, 2) if widest == 2 else (1, 2, 3)
 
 
-def _calls(structure: Structure) -> list[RuleCall]:
+def calls_in(structure: Structure) -> list[RuleCall]:
+    """The rules of a structure, left to right."""
     match structure:
         case RuleCall():
             return [structure]
         case InOrder(steps=parts) | SideBySide(branches=parts):
-            return [call for part in parts for call in _calls(part)]
+            return [call for part in parts for call in calls_in(part)]
 
 
 # ---- programs -------------------------------------------------------------------------------------
@@ -237,7 +239,9 @@ class _Program:
             text += f" WITHIN {random.choice([5, 10, 30])}s" if random.random() < 0.15 else ""
             text += f" CONTEXT {random.choice(CONTEXTS)}" if random.random() < 0.9 else ""
         named = (classes if has_composite else []) + (events if has_events else [])
-        text += f"\n  RULESTRUC {self._structure(parameters, named, random.choice([0, 1, 2, 3]))}"
+        structure, _ = self._structure(parameters, named, random.choice([0, 1, 2, 3]), [])
+        text += f"\n  RULESTRUC {structure}"
+        text += random.choice(["", "", "", "\n  ON FAILURE STOP", "\n  ON FAILURE CONTINUE", "\n  ON FAILURE CONTINUE"])
         if random.random() < 0.5:
             text += f"\n  RETURNS {random.choice(['INT', 'BIGINT', 'STRING'])} : {random.choice(self.rules)[0]}"
         return f"{text};\n"
@@ -259,17 +263,28 @@ class _Program:
             ]
         )
 
-    def _structure(self, parameters: Sequence[str], classes: Sequence[str], depth: int) -> str:
+    def _structure(
+        self, parameters: Sequence[str], classes: Sequence[str], depth: int, before: Sequence[str]
+    ) -> tuple[str, list[str]]:
+        """A structure and the rules in it; `before` are those that come before it by `>`."""
         random = self.random
         if depth == 0:
             name, count, _ = random.choice(self.rules)
-            values = [self._argument(parameters, classes) for _ in range(count)]
-            return f"{name}({', '.join(values)})"
-        parts = [self._structure(parameters, classes, random.randrange(depth)) for _ in range(random.choice([2, 2, 3]))]
-        return f"({random.choice([' > ', ', ']).join(parts)})"
+            values = [self._argument(parameters, classes, before) for _ in range(count)]
+            return f"{name}({', '.join(values)})", [name]
+        between = random.choice([" > ", ", "])
+        texts, names = [], list[str]()
+        for _ in range(random.choice([2, 2, 3])):
+            known = [*before, *names] if between == " > " else before
+            text, found = self._structure(parameters, classes, random.randrange(depth), known)
+            texts.append(text)
+            names += found
+        return f"({between.join(texts)})", names
 
-    def _argument(self, parameters: Sequence[str], classes: Sequence[str]) -> str:
+    def _argument(self, parameters: Sequence[str], classes: Sequence[str], before: Sequence[str]) -> str:
         random = self.random
+        if before and random.random() < 0.3:
+            return f"RETURNED({random.choice(before)})"
         attributes = [f"{name}.{attribute}" for name in classes if name not in self.clocks for attribute in "kv"]
         choices = [*parameters, *parameters, *attributes, "1", "2"]
         one = random.choice(choices)

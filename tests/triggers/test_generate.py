@@ -8,10 +8,10 @@ from functools import cache
 
 import pytest
 
-from augury.algebra.rule import InOrder, RuleCall, SideBySide, Structure
+from augury.algebra.rule import InOrder, Policy, Returned, RuleCall, SideBySide, Structure
 from augury.kernels.reference.bitemporal import run
 from augury.kernels.reference.triggers import Firing, Outcome, Posted, Refusal, Triggered
-from tests.triggers.generate import Generated, generate
+from tests.triggers.generate import Generated, calls_in, generate
 
 SEEDS = range(70)
 
@@ -50,6 +50,7 @@ def test_programs_have_everything() -> None:
         (False, True),
     }
     assert {depth(trigger.structure) for trigger in triggers} == {0, 1, 2, 3}
+    assert {trigger.policy for trigger in triggers} == set(Policy)
 
 
 def test_triggers_fire_in_a_good_share_of_cases() -> None:
@@ -63,6 +64,24 @@ def test_triggers_fire_in_a_good_share_of_cases() -> None:
     assert any(firing.event_class is None for firing in found), "the clock never triggers"
     assert any(call.failed for firing in found for call in firing.calls)
     assert any(firing.returned is not None for firing in found)
+
+
+def test_rules_take_what_earlier_ones_gave_back() -> None:
+    taken = Counter(
+        value is not None
+        for seed in SEEDS
+        for made, found in [ran(seed)]
+        for firing in found.firings
+        for trigger in made.program.triggers
+        # What replaced a trigger while it ran is another one, under a name that may be the same.
+        if trigger.name == firing.trigger and not made.turns
+        for written, call in zip(calls_in(trigger.structure), firing.calls, strict=True)
+        if call.outcome in (Outcome.HELD, Outcome.NOT_HELD)
+        for argument, value in zip(written.arguments, call.arguments, strict=True)
+        if isinstance(argument, Returned)
+    )
+    assert taken[True] >= 20
+    assert taken[False] >= 20
 
 
 @pytest.mark.parametrize("seed", SEEDS[:30])

@@ -9,7 +9,6 @@ from augury.algebra import composite as c
 from augury.algebra import expression as e
 from augury.algebra.operators import FUNCTIONS, castable
 from augury.algebra.scalar import Field, Scalar, dump
-from augury.analysis import composite
 from augury.analysis.composite import bound_variables, graph_keys, lower_composite
 from augury.analysis.declarations import Declarations, Names, enumerated, find_class, fits, listed, unknown
 from augury.analysis.match import lower_match
@@ -129,7 +128,7 @@ def composite_plan(
     keys = graph_keys(lowered.expression, lowered.variables, findings)
     bound_here = bound_variables(lowered.expression, lowered.variables)
     variables = {key_of(v.name): (v.name, v.type) for v in bound_here}
-    bound = _bound(variables, lowered.variables, lowered.classes, composite.constituent_classes(lowered.expression))
+    bound = _bound(variables, lowered.variables, lowered.classes, c.constituent_classes(lowered.expression))
     feeds = () if target is None else _feeds(target, clauses.returned, {}, bound, findings)
     if target is None and clauses.returned:
         findings.error(

@@ -319,7 +319,7 @@ def _returned(
             "E222",
             f"rule `{rule.name.text}` does not come before `{call.name.text}` by `>`",
             name.span,
-            "not in this RULESTRUC" if stands is None else "side by side with it, or after it",
+            "not in this RULESTRUC" if stands is None else "not before it",
             others=[] if stands is None else [Mark(stands.span, "it stands here")],
             helps=[f"let it run before: {rule.name.text} > {call.name.text}(RETURNED({rule.name.text}))"],
         )

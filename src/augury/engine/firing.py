@@ -111,17 +111,18 @@ def settled(fired: FiredTrigger, at: int, became: Mapping[tuple[int, int], Any])
 def post_text(queued: QueuedPost) -> str:
     """A post that waits for the next tick."""
     posted = queued.posted
-    values = [_written(value) for value in posted.values]
+    values = [written_value(value) for value in posted.values]
     return json.dumps([posted.event_class, values, posted.det_time, queued.trigger, queued.depth])
 
 
 def read_post(text: str) -> QueuedPost:
     """The post again; the tick that told of it is over."""
     event_class, values, det_time, trigger, depth = json.loads(text)
-    return QueuedPost(Posted(event_class, tuple(map(_read, values)), det_time), trigger, depth, None, 0)
+    return QueuedPost(Posted(event_class, tuple(map(read_value, values)), det_time), trigger, depth, None, 0)
 
 
-def _written(value: Value) -> Any:
+def written_value(value: Value) -> Any:
+    """A value as JSON has it, such that `read_value` gives it back."""
     match value:
         case Decimal():
             return {"decimal": str(value)}
@@ -133,7 +134,8 @@ def _written(value: Value) -> Any:
             return value
 
 
-def _read(value: Any) -> Value:
+def read_value(value: Any) -> Value:
+    """The value again."""
     match value:
         case {"decimal": str(text)}:
             return Decimal(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from augury.algebra.program import ClassPlan
 from augury.engine.rows import Rows
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass
+from augury.kernels.firing import Turned
 
 
 class SelectFailed(RuntimeError):
@@ -98,16 +99,20 @@ class Store(KnownVersions, Protocol):
         """What is kept by `remember` since the last commit of a tick."""
         ...
 
-    def switch(self, after_tick: int | None, kind: str, name: str, on: bool) -> None:
-        """Keep that a rule, group or trigger is enabled or disabled after a tick; it survives a crash."""
+    def switch(self, turned: Turned) -> None:
+        """Keep that a rule, group or trigger is enabled or disabled; it survives a crash."""
         ...
 
-    def switched(self) -> list[tuple[int | None, str, str, bool]]:
+    def switched(self) -> list[Turned]:
         """Every switch there was, in order."""
         ...
 
     def firing_counts(self) -> dict[str, int]:
         """How often each trigger has fired in committed ticks, by name."""
+        ...
+
+    def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """The firings of a trigger with a greater number, in order, as rows; raises where there is no such trigger."""
         ...
 
     def close(self) -> None:

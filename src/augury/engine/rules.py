@@ -200,6 +200,11 @@ def value_of(scalar: Scalar, field: Callable[[Field], Value], now: int) -> Value
             return value
         case Now():
             return now
+        case _:
+            return _evaluated(scalar, field, now)
+
+
+def _evaluated(scalar: Scalar, field: Callable[[Field], Value], now: int) -> Value:
     columns: dict[Leaf, Any] = {}
     for leaf in leaves(scalar):
         assert isinstance(leaf, Field), "rules have neither PREV nor timing primitives"

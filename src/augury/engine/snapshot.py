@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Final
 
@@ -17,7 +17,8 @@ import numpy as np
 from augury.engine.parts import SelectState, restored
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.saved_rows import loaded_rows, saved_rows
-from augury.engine.state import Detection, EngineState, forget_unheld, history_classes
+from augury.engine.saved_triggers import loaded_trigger, saved_trigger, trigger_fingerprint
+from augury.engine.state import Detection, EngineState, TriggersState, forget_unheld, history_classes
 from augury.engine.tick import Ports, next_tick, tick_again
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.engine.traces import Traced, Traces
@@ -26,13 +27,14 @@ from augury.kernels.batch import Integers
 from augury.kernels.bitemporal.saved import loaded, loaded_expiry, saved, saved_expiry
 from augury.kernels.composite import saved as composite_saved
 from augury.kernels.composite.state import CompositeState
+from augury.kernels.firing import Switched, Turned
 from augury.kernels.match import MatchState
 from augury.kernels.match import saved as match_saved
 from augury.kernels.packed import array_bytes, packed, read_array, unpacked
 
 _OPERATOR: Final = "engine"
 _TRACES: Final = "traces/"
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 
 
 def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
@@ -43,9 +45,17 @@ def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
         content = _saved_detection(plan, unit, state.detection[number])
         if content is not None:
             blobs[f"unit {number}"] = content
+    blobs |= {f"trigger {number}": saved_trigger(plan, number, state) for number in range(len(plan.triggers))}
     forget_unheld(plan, state)
     blobs |= {name: array_bytes(array) for name, array in _traced(state.traces).items()}
-    header = {"seq": state.seq, "tick": state.tick, "failing": sorted(state.failing)}
+    off = sorted([str(kind), name] for kind, name in state.triggers.off)
+    header = {
+        "seq": state.seq,
+        "tick": state.tick,
+        "failing": sorted(state.failing),
+        "off": off,
+        "fired": state.triggers.fired,
+    }
     return packed(_OPERATOR, _FORMAT, _fingerprint(plan), header, blobs)
 
 
@@ -66,8 +76,13 @@ def loaded_state(plan: EnginePlan, data: bytes) -> EngineState:
             assert content is not None
             detection.append(_loaded_detection(plan, unit, content))
     traces = _traces(plan, {name: read_array(blob) for name, blob in blobs.items() if name.startswith(_TRACES)})
+    triggers = TriggersState(
+        [loaded_trigger(plan, number, blobs[f"trigger {number}"]) for number in range(len(plan.triggers))],
+        header["fired"],
+        {(Switched(kind), name) for kind, name in header["off"]},
+    )
     return EngineState(
-        classes, expiry, detection, traces, header["seq"], header["tick"], failing,
+        classes, expiry, detection, traces, header["seq"], header["tick"], failing, triggers,
     )  # fmt: skip
 
 
@@ -123,7 +138,8 @@ def _fingerprint(plan: EnginePlan) -> str:
         (key_of(one.event_class.name), str(one.event_class.kind), one.event_class.lifespan_us, one.reads, _what(one))
         for one in plan.classes
     ]
-    return hashlib.sha256(json.dumps([plan.chronon_us, classes]).encode()).hexdigest()
+    triggers = [trigger_fingerprint(unit) for unit in plan.triggers]
+    return hashlib.sha256(json.dumps([plan.chronon_us, classes, triggers]).encode()).hexdigest()
 
 
 def _what(one: object) -> str:
@@ -137,8 +153,13 @@ def ticks_again(
     reads: Iterable[tuple[int, tuple[ClassVersions, ...]]],
     last: int,
     ports: Ports,
+    turns: Sequence[Turned] = (),
 ) -> Iterator[Ticked]:
-    """Every committed tick after that of the state, worked out again from what each has read, up to the last."""
+    """Every committed tick after that of the state, worked out again from what each has read, up to the last.
+
+    `turns` are the switches that were made after the state's tick, in order.
+    """
+    turned = list(turns)
     places = {key_of(plan.classes[place].event_class.name): place for place in plan.received}
     waiting = iter(reads)
     coming = next(waiting, None)
@@ -151,4 +172,6 @@ def ticks_again(
             time, versions = due, ()
         if time > last:
             return
-        yield tick_again(plan, state, {places[key_of(v.event_class.name)]: v for v in versions}, time, ports)
+        now = [one for one in turned if one.after_us is None or one.after_us < time]
+        del turned[: len(now)]
+        yield tick_again(plan, state, {places[key_of(v.event_class.name)]: v for v in versions}, time, ports, now)

@@ -8,7 +8,7 @@ at which that may happen, for what is posted comes before the next row. SELECTs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -31,7 +31,7 @@ from augury.kernels.batch import Batch
 from augury.kernels.bitemporal import NEVER
 from augury.kernels.columns import arrow_type
 from augury.kernels.composite.state import CompositeState
-from augury.kernels.firing import Refusal, Switched
+from augury.kernels.firing import Refusal, Switched, Turned
 
 _NOTHING: Final = Arrivals()
 
@@ -53,17 +53,6 @@ def advance(
     _Steps(plan, state, tick, known, ruling).advance(came, upto)
 
 
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """A rule, group or trigger was enabled or disabled, after the version of a `seq`, when time had gone so far."""
-
-    after_seq: int
-    after_us: int
-    kind: Switched
-    name: str
-    on: bool
-
-
 def turn(state: TriggersState, kind: Switched, name: str, on: bool) -> None:
     """Enable or disable a rule, group or trigger from now on."""
     (state.off.discard if on else state.off.add)((kind, key_of(name)))
@@ -81,7 +70,8 @@ def advance_again(
     begin = 0
     for one in turns:
         end = int(np.searchsorted(read.batch.seq, one.after_seq, side="right"))
-        steps.detect(read.batch.part(begin, end), one.after_us)
+        if one.after_us is not None:
+            steps.detect(read.batch.part(begin, end), one.after_us)
         turn(state.triggers, one.kind, one.name, one.on)
         begin = end
     steps.detect(read.batch.part(begin, len(read.batch)) if begin else read.batch, upto)
@@ -109,8 +99,9 @@ class _Steps:
         """Read and detect, with all timers up to a time, and the events of the clock up to it, or before another."""
         until = min(upto + 1 if clock is None else clock, self.tick)
         read = read_arrivals(self.plan, self.state, came, self.tick, self.known, until)
-        self.state.chronon.note(read, self.plan.received)
         self._settle(posts, read)
+        # What became of posts is told by their firings.
+        self.state.chronon.note(replace(read, fates={}) if posts else read, self.plan.received)
         self.detect(read.batch, upto)
 
     def detect(self, batch: Batch, upto: int) -> None:

@@ -25,7 +25,7 @@ from augury.engine.rows import whole
 from augury.engine.rules import Calling, NoFunctions
 from augury.engine.selecting import Views
 from augury.engine.state import EngineState, forget_unheld
-from augury.engine.steps import Turned, advance, advance_again
+from augury.engine.steps import advance, advance_again
 from augury.engine.ticked import ClassActions, ClassVersions, Failure, Phase, Ticked
 from augury.engine.traces import NOWHERE
 from augury.engine.triggering import Ruling, forget_expired, look
@@ -36,6 +36,7 @@ from augury.history.versions import WITHDRAWN
 from augury.kernels.batch import Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
 from augury.kernels.composite.state import CompositeState
+from augury.kernels.firing import Turned
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ def _unit(
 ) -> TriggerUnit:
     named = trigger.events or constituents_of(trigger)
     wanted = tuple(sorted({f for s in _arguments(trigger.structure) for f in fields(s) if f.scope}, key=str))
-    detector, reads = None, ()
+    detector: Detector | None = None
+    reads: tuple[int, ...] = ()
     if trigger.composite is not None:
         plan = trigger.composite
         asked = [*wanted, *(_of_last(trigger, classes) if not trigger.events else ())]

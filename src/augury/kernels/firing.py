@@ -123,6 +123,20 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class Turned:
+    """A switch as an engine made it: after the version of a `seq`, when time had gone so far (None: it had not begun).
+
+    It comes before all later versions, and before what the clock does after that time.
+    """
+
+    after_seq: int
+    after_us: int | None
+    kind: Switched
+    name: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Revision:
     """From a time on the rules, groups and triggers are those of another program with the same classes."""
 

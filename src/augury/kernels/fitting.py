@@ -22,17 +22,21 @@ class Unfit(Exception):
 
 
 def fitted(value: Value, kind: t.Type) -> Value:
-    """A value as something of that type holds it; `Unfit` where it is too large or too long."""
+    """A value as something of that type holds it; `Unfit` where it is of another kind, too large or too long."""
     match kind:
         case _ if value is None:
             return None
+        # To Python a truth value is a number; to the language it is none.
+        case t.Double() | t.Decimal() if isinstance(value, bool):
+            raise Unfit(f"{value!r} is no {kind}")
         case t.Double() if isinstance(value, int | float | Decimal):
-            return float(value)
+            return _present(_as_float(value), value, kind)
         case t.Decimal() if isinstance(value, int | float | Decimal):
-            return _present(round_half_up(Decimal(value), kind), value, kind)
+            number = Decimal(value)
+            return _present(round_half_up(number, kind) if number.is_finite() else None, value, kind)
         case t.Timestamp() if isinstance(value, date):
             return (value - _EPOCH_DAY).days * _DAY_US
-        case t.Int() | t.BigInt() if isinstance(value, int) and not isinstance(value, bool):
+        case t.Int() | t.BigInt() | t.Timestamp() | t.Duration() if type(value) is int:
             low, high = INTEGER_BOUNDS[kind]
             return _present(value if low <= value <= high else None, value, kind)
         case t.String(length) if isinstance(value, str):
@@ -40,8 +44,6 @@ def fitted(value: Value, kind: t.Type) -> Value:
         case t.Boolean() if isinstance(value, bool):
             return value
         case t.Date() if isinstance(value, date):
-            return value
-        case t.Timestamp() | t.Duration() if isinstance(value, int) and not isinstance(value, bool):
             return value
         case t.Null():
             return None
@@ -54,6 +56,13 @@ def fitted_or_null(value: Value, kind: t.Type) -> Value:
     try:
         return fitted(value, kind)
     except Unfit:
+        return None
+
+
+def _as_float(value: int | float | Decimal) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
         return None
 
 

@@ -32,6 +32,9 @@ _GATHERING_SECONDS_MIN: Final = 0.0005
 _GATHERING_SECONDS_MAX: Final = 0.005
 """Between these, who writes waits for others as long as the last write took, if there were some lately."""
 
+POSTED: Final = "posted"
+"""What posts are called where they came from, before their places."""
+
 _UNTIMED: Final = -1
 """What stands for the time of reading where there is no clock."""
 

@@ -22,25 +22,29 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
+from augury.engine.firing import read_post
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Snapshot, Store, Torn
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
 from augury.engine.state import EngineState, initial
+from augury.engine.steps import turn
 from augury.engine.tick import Ports, ticks
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history import views
-from augury.history.arrivals import Arrivals, arrivals
-from augury.history.raw import RawRows
+from augury.history.arrivals import Arrivals
 from augury.history.values import Moment, as_microseconds
+from augury.kernels.firing import Functions, Switched, Turned
 from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
-from augury.local.engine import triggers_not_run
-from augury.local.posts import PostRefused, Posts, Receipt
+from augury.local.answers import Answer
+from augury.local.calling import CalledFunctions
+from augury.local.posts import POSTED, PostRefused, Posts, Receipt
+from augury.local.stepping import Steps
 from augury.local.store.errors import AlreadyCommitted
 from augury.local.why import why_selected
 
-__all__ = ["CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
+__all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
 
 LOG: Final = logging.getLogger("augury")
 
@@ -71,15 +75,18 @@ class LocalEngine:
         *,
         clock: Callable[[], int] | None = None,
         snapshot_versions_min: int = SNAPSHOT_VERSIONS_MIN,
+        functions: Functions | None = None,
     ) -> None:
-        """Open the store, and come to the state after its last tick; raises `CannotRun` and what the store does."""
+        """Open the store, and come to the state after its last tick; raises `CannotRun` and what the store does.
+
+        `functions` are called at once by rules whose actions have their names, and give a value back; all other actions
+        wait in the outbox.
+        """
         selects = runnable(program)
         self.program = program
         self.clock = clock
         self.reports: list[str] = []
         """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
-        for warning in triggers_not_run(program):
-            self._report(warning.message)
         self._is_closed = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
@@ -92,9 +99,12 @@ class LocalEngine:
         self._live: _Live | None = None
         self._store: Store = _opened(program, store, self._report)
         try:
-            self._ports = Ports(selects, self._store, time.perf_counter)
+            calling = CalledFunctions(functions)
+            self._ports = Ports(selects, self._store, time.perf_counter, calling)
             self._state: EngineState = self._recovered()
             self._posts = Posts(program, self._store, self._now)
+            self._steps = Steps(self, calling)
+            self._steps.again(self._turned_after(self._state.tick))
         except BaseException:
             self._store.close()
             raise
@@ -119,6 +129,18 @@ class LocalEngine:
         self._refuse_if_closed()
         return self._posts.post_all(events)
 
+    def notify(self, event: Mapping[str, Any] | str) -> Answer:
+        """Hand over an event and wait until it is read: triggers have fired at it, and their rules have run.
+
+        It is durable like every other, and what the answer says stays so after a crash. Without a clock time goes on to
+        the event's det_time. Raises `PostRefused`, and what the store does.
+        """
+        self._refuse_if_closed()
+        receipt = self._posts.post(event, wait=True)
+        assert receipt is not None
+        with self._working:
+            return self._steps.answer(receipt.place)
+
     def flush(self) -> None:
         """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
         self._posts.flush()
@@ -129,6 +151,42 @@ class LocalEngine:
 
     def _now(self) -> int | None:
         return None if self.clock is None else self.clock()
+
+    # ---- triggers and rules ----------------------------------------------------------------------
+
+    def evaluate(self, trigger: str) -> bool:
+        """Whether the composite event of a trigger has occurred, and no firing has used it; raises `KeyError`."""
+        with self._working:
+            names = [unit.name for unit in self._plan.triggers]
+            if key_of(trigger) not in names:
+                raise KeyError(f"the program has no trigger called {trigger}")
+            return bool(self._state.triggers.each[names.index(key_of(trigger))].waiting)
+
+    def switch(self, kind: Switched, name: str, on: bool) -> None:
+        """Enable or disable a rule, a group or a trigger, from the next version on; raises `KeyError`."""
+        self._refuse_if_closed()
+        known = {
+            Switched.RULE: [rule.name for rule in self.program.rules],
+            Switched.GROUP: list(self.program.groups),
+            Switched.TRIGGER: [trigger.name for trigger in self.program.triggers],
+        }
+        if key_of(name) not in map(key_of, known[kind]):
+            raise KeyError(f"the program has no {kind} called {name}")
+        with self._working:
+            if self._is_spoiled:
+                self._reload()
+            reached = self._state.chronon.upto
+            after = self._state.tick if reached is None else reached
+            self._store.switch(Turned(self._state.seq, after, kind, name, on))
+            turn(self._state.triggers, kind, name, on)
+
+    def is_on(self, kind: Switched, name: str) -> bool:
+        """Whether a rule, group or trigger is enabled by itself; a rule's groups may be off all the same."""
+        return self._state.triggers.is_on(kind, name)
+
+    def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
+        """The firings of a trigger with greater numbers, as committed ticks have them; raises `NoSuchTrigger`."""
+        return self._store.firings(trigger, after, limit)
 
     # ---- ticks -----------------------------------------------------------------------------------
 
@@ -173,21 +231,15 @@ class LocalEngine:
             if ticked is None:
                 return
             told = set(ticked.rejected.place)
-            taken = [*places.pop(ticked.tick, []), *(place for place in refused if f"{_POSTED}:{place}" in told)]
-            self._unkept = ticked, taken
+            taken = [*places.pop(ticked.tick, []), *(place for place in refused if f"{POSTED}:{place}" in told)]
+            self._unkept = ticked, [*taken, *self._steps.taken()]
             self._keep()
             yield ticked
 
     def _taken_before(self, until: int) -> tuple[Arrivals, dict[int, list[int]], list[int]]:
         """The posts that ticks up to then read, by tick their places, and the places of those that are refused."""
-        waiting = self._posts.waiting()
-        if not waiting:
-            return Arrivals(), {}, []
-        places = list(waiting)
-        raw = RawRows(_POSTED, list(waiting.values()), places)
         chronon_us = self._plan.chronon_us
-        end = until // chronon_us * chronon_us
-        came = arrivals(self.program, [raw], until_us=end, not_before_us=self._state.tick)
+        came, places = self._steps.came(self._posts.waiting(), until // chronon_us * chronon_us)
         found = {
             tick: [places[position] for one in rows.rows.values() for position in one.position.tolist()]
             for tick, rows in came.by_tick(chronon_us)
@@ -208,6 +260,7 @@ class LocalEngine:
         self._read_since_snapshot = read if snapshot is None else 0
         self._unkept = None
         self._posts.taken(taken)
+        self._steps.committed()
 
     def _kept_at_last(self) -> Iterator[Ticked]:
         """Commit the tick that could not be; or find that it was, and only the answer was lost."""
@@ -235,21 +288,27 @@ class LocalEngine:
     def _reload(self) -> None:
         """Come to the state after the last committed tick again, as a new engine would."""
         state = self._recovered()
-        if state.tick is None:
-            state.tick = self._started_at
         self._posts.look_again()
         self._state, self._unkept, self._is_spoiled = state, None, False
+        self._steps.again(self._turned_after(state.tick), self._started_at)
 
     def _recovered(self) -> EngineState:
         last = self._store.last_tick()
         state = self._from_snapshot()
         self._read_since_snapshot = 0
-        if last is None:
-            return state
-        reads = self._whole(state, self._store.read_after(state.tick))
-        for ticked in ticks_again(self._plan, state, reads, last, self._ports):
-            self._read_since_snapshot += sum(map(len, ticked.read))
+        if last is not None:
+            reads = self._whole(state, self._store.read_after(state.tick))
+            turns = self._turned_after(state.tick)
+            for ticked in ticks_again(self._plan, state, reads, last, self._ports, turns):
+                self._read_since_snapshot += sum(map(len, ticked.read))
+        state.triggers.fired = {key_of(name): count for name, count in self._store.firing_counts().items()}
+        state.triggers.pending = [read_post(text) for text in self._store.posts_pending()]
         return state
+
+    def _turned_after(self, tick: int | None) -> list[Turned]:
+        """The switches that were made after a tick; all of them if there was none."""
+        every = self._store.switched()
+        return [one for one in every if tick is None or (one.after_us is not None and one.after_us >= tick)]
 
     def _from_snapshot(self) -> EngineState:
         unused = 0
@@ -343,7 +402,7 @@ class LocalEngine:
             self.clock = self.clock or wall_clock
             # From now on the clock posts its events, though nothing has come yet.
             self._started_at = self.clock() // self._plan.chronon_us * self._plan.chronon_us
-            if self._state.tick is None:
+            if self._state.tick is None and self._state.chronon.upto is None:
                 self._state.tick = self._started_at
             self._live = _Live(self, self.clock)
 
@@ -418,8 +477,6 @@ def wall_clock() -> int:
 
 
 _FOR_EVER: Final = 2**63 - 1
-_POSTED: Final = "posted"
-"""What posts are called where they came from, before their places."""
 
 
 def _opened(program: Program, store: str | Path | Store | None, report: Callable[[str], None]) -> Store:

@@ -21,6 +21,7 @@ from augury.engine.ports import Post, Snapshot, Torn
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history.views import current
+from augury.kernels.firing import Turned
 from augury.local.store.errors import AlreadyCommitted, NoSuchTrigger
 
 SNAPSHOTS_KEPT: Final = 3
@@ -35,7 +36,7 @@ class MemoryStore:
         self.program = program
         self._pending: tuple[str, ...] = ()
         self._remembered: dict[str, str] = {}
-        self._switches: list[tuple[int | None, str, str, bool]] = []
+        self._switches: list[Turned] = []
         self._retain_us = program.settings.retain_us
         self._posts: dict[int, Post] = {}
         self._places = 0
@@ -119,11 +120,11 @@ class MemoryStore:
         """What is kept by `remember` since the last commit of a tick."""
         return dict(self._remembered)
 
-    def switch(self, after_tick: int | None, kind: str, name: str, on: bool) -> None:
-        """Keep that a rule, group or trigger is enabled or disabled after a tick."""
-        self._switches.append((after_tick, kind, name, on))
+    def switch(self, turned: Turned) -> None:
+        """Keep that a rule, group or trigger is enabled or disabled."""
+        self._switches.append(turned)
 
-    def switched(self) -> list[tuple[int | None, str, str, bool]]:
+    def switched(self) -> list[Turned]:
         """Every switch there was, in order."""
         return list(self._switches)
 

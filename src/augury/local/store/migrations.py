@@ -57,9 +57,15 @@ _FORMAT_2: Final = _tables(
     ("augury_remembered", _words("call", "value"), ("call",), ()),
     (
         "augury_switches",
-        {"id": s.COUNT, "after_tick": s.Moment, **_words("kind", "name"), "is_on": sa.Boolean},
+        {
+            "id": s.COUNT,
+            "after_seq": sa.BigInteger,
+            "after_time": s.Moment,
+            **_words("kind", "name"),
+            "is_on": sa.Boolean,
+        },
         ("id",),
-        ("after_tick",),
+        ("after_time",),
     ),
     (
         "augury_former",

@@ -16,6 +16,7 @@ from augury.engine.ports import Post, Snapshot, Torn
 from augury.engine.ticked import ClassVersions
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import history_schema
+from augury.kernels.firing import Switched, Turned
 from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.catalogue import Held
@@ -161,12 +162,12 @@ class SqlReader:
         with failing(self.database.place), self.database.readers().begin() as connection:
             return dict(map(tuple, connection.execute(sa.select(s.remembered)).all()))
 
-    def switched(self) -> list[tuple[int | None, str, str, bool]]:
+    def switched(self) -> list[Turned]:
         """Every switch there was, in order."""
         c = s.switches.c
         with failing(self.database.place), self.database.readers().begin() as connection:
-            rows = connection.execute(sa.select(c.after_tick, c.kind, c.name, c.is_on).order_by(c.id))
-            return [(tick, kind, name, bool(on)) for tick, kind, name, on in rows]
+            rows = connection.execute(sa.select(c.after_seq, c.after_time, c.kind, c.name, c.is_on).order_by(c.id))
+            return [Turned(seq, time, Switched(kind), name, bool(on)) for seq, time, kind, name, on in rows]
 
     def log(self, name: str) -> pa.Table:
         """A table that is no history: `ticks`, `rejected`, `actions` (what is to be done) or `catalogue`."""

@@ -21,6 +21,7 @@ from augury.engine.log_rows import action_row, purged_rows, rejected_rows, tick_
 from augury.engine.ports import Post, Snapshot
 from augury.engine.ticked import ClassVersions, FiredTrigger, Ticked
 from augury.event import EventClass, key_of
+from augury.kernels.firing import Turned
 from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.database import Database, database, failing
@@ -164,9 +165,10 @@ class SqlStore(SqlReader):
             connection.execute(s.remembered.delete().where(s.remembered.c.call.in_(list(values))))
             connection.execute(s.remembered.insert(), [{"call": call, "value": v} for call, v in values.items()])
 
-    def switch(self, after_tick: int | None, kind: str, name: str, on: bool) -> None:
-        """Keep that a rule, group or trigger is enabled or disabled after a tick."""
-        row = {"after_tick": after_tick, "kind": kind, "name": name, "is_on": on}
+    def switch(self, turned: Turned) -> None:
+        """Keep that a rule, group or trigger is enabled or disabled."""
+        after = {"after_seq": turned.after_seq, "after_time": turned.after_us}
+        row = {**after, "kind": str(turned.kind), "name": turned.name, "is_on": turned.on}
         with self._writing, failing(self.database.place), self.writer.begin() as connection:
             connection.execute(s.switches.insert(), row)
 
