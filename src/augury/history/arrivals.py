@@ -109,6 +109,10 @@ class Arrivals:
             yield tick, Arrivals(found, refusals, self.place)
             refusals = ()
 
+    def first_us(self) -> int | None:
+        """The det_time of the first row."""
+        return min((int(rows.part.det_time[0]) for rows in self.rows.values() if len(rows)), default=None)
+
     def last_us(self) -> int | None:
         """The det_time of the last row."""
         return max((int(rows.part.det_time[-1]) for rows in self.rows.values() if len(rows)), default=None)

@@ -11,19 +11,21 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from augury.algebra.program import Program
+from augury.engine.chronon import QueuedPost
 from augury.engine.firing import read_post
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
 from augury.engine.snapshot import saved_state, ticks_again
 from augury.engine.state import initial
+from augury.engine.steps import posted_rows
 from augury.engine.tick import Ports, next_tick
 from augury.engine.ticked import ClassVersions
 from augury.engine.triggering import begin_later
@@ -33,7 +35,7 @@ from augury.history.typed import Part
 from augury.kernels.bitemporal import NEVER
 from augury.lake import Kind, Lake, LakeError, LakeFiles, Manifest, Writer, program_name
 from augury.lake.order import conformed
-from augury.spark.arriving import PIECES, PRESENT, Batches, Source, arrivals_of, piece, sources_of
+from augury.spark.arriving import PIECES, PRESENT, Batches, Source, arrivals_of, packed, piece, sources_of
 from augury.spark.slots import DONE, SPARK_RESULTS, SlotDone, Step, kit_of, packed_again, require_run, result, written
 
 
@@ -57,7 +59,7 @@ class Rebuild:
     from_us: int | None
     since: Mapping[str, int] = field(default_factory=dict)
     fired: Mapping[str, int] = field(default_factory=dict)
-    posts: tuple[str, ...] = ()
+    posts: tuple[QueuedPost, ...] = ()
 
     def __call__(self, batches: Batches) -> Batches:
         """Rebuild slot by slot."""
@@ -80,7 +82,7 @@ class Rebuild:
             begin_later(kit.plan, state, self.since)
         if kit.plan.triggers:
             state.triggers.fired = dict(self.fired)
-        state.triggers.pending = [read_post(text) for text in self.posts]
+        state.triggers.pending = list(self.posts)
         state.seq = max(state.seq, step.after_seq)
         tag = f"{self.commit:012d}-{slot:05d}"
         ledger = self._derived(ledger_of(kit.program, done), kit.program)
@@ -192,9 +194,9 @@ def go_on(
         rows = spark.createDataFrame(pa.Table.from_batches([piece(s, PRESENT, b"") for s in todo.slots], PIECES))
         tasks = min(len(todo.slots), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
         since = _since(last, noted["triggers"])
-        posts = tuple(before.get("posts", ())) if len(slots) == 1 else ()
+        posts = _posts(slots, last) if len(slots) == 1 else []
         fired = before.get("fired", {})
-        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired, posts)
+        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired, tuple(posts))
         found = rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow()
         require_run(found)
         done = [pickle.loads(content) for content in found["packed"].to_pylist()]
@@ -205,14 +207,17 @@ def go_on(
     replaced = {key_of(name) for name in todo.classes}
     kinds = (Kind.HISTORY, Kind.ARCHIVE, Kind.PURGED, Kind.NUMBERS)
     gone = tuple(e.path for e in snapshot.files if e.kind in kinds and key_of(e.event_class) in replaced)
-    waiting = _waiting_anew(lake, slots, last, writer.next_commit)
+    waiting, waits_for, first_us = _waiting_anew(lake, slots, last, writer.next_commit)
     offsets = {
         **before,
         **noted,
         "since": _since(last, noted["triggers"]),
         "generation": generation,
         "waiting": {str(slot): path for slot, path in waiting.items()},
+        "waiting_for": waits_for,
+        "waiting_from": first_us,
         "next_due": min([int(before.get("next_due", NEVER)), *(one.next_due for one in done)]),
+        "posts": before.get("posts", []) if len(slots) == 1 else [],
         "rebuilt": sorted(todo.classes),
     }
     manifest = writer.manifest(
@@ -247,22 +252,43 @@ def _require_history(lake: Lake, last: Manifest, files: Sequence[Any], classes: 
         )
 
 
-def _waiting_anew(lake: Lake, slots: Slots, last: Manifest, commit: int) -> dict[int, str]:
-    """Rows that wait for their tick, put to the slots that they belong to now."""
+def _posts(slots: Slots, last: Manifest) -> list[QueuedPost]:
+    """What rules posted at the last tick, of classes that are still there."""
+    names = {key_of(one.name) for one in received(slots.program)}
+    posts = map(read_post, (last.offsets or {}).get("posts", ()))
+    return [one for one in posts if key_of(one.posted.event_class) in names]
+
+
+_POSTED: Final[Source] = (-1, "rules", -1)
+"""Where rows come from that rules have posted: before all others of their time."""
+
+
+def _waiting_anew(
+    lake: Lake, slots: Slots, last: Manifest, commit: int
+) -> tuple[dict[int, str], list[Source], int | None]:
+    """Rows that wait for their tick, put to the slots that they belong to now; their sources, and when they begin.
+
+    Among them is what rules posted at the last tick, where several slots have to number it.
+    """
     noted = last.offsets or {}
     names: Sequence[str] = noted.get("received", ())
     given: list[Source] = [(number, name, part) for number, name, part in noted.get("waiting_for", ())]
-    sources = sources_of(dict.fromkeys(given, 0))
-    codes = {key_of(c.name): code for code, c in enumerate(received(slots.program))}
+    classes = received(slots.program)
+    codes = {key_of(c.name): code for code, c in enumerate(classes)}
     pieces: list[tuple[int, bytes]] = []
     for path in last.waiting:
         for code, content in pickle.loads(lake.files.read_bytes(path)):
             if key_of(names[code]) in codes:
                 pieces.append((codes[key_of(names[code])], content))
+    posts = _posts(slots, last) if len(slots) > 1 else []
+    for code, rows in posted_rows(classes, posts).rows.items():
+        pieces.append((code, packed(rows, [_POSTED] * len(rows), rows.position)))
+    given = sorted({*given, *([_POSTED] if posts else [])})
+    sources = sources_of(dict.fromkeys(given, 0))
     came = arrivals_of(slots.program, pieces, list(range(len(codes))), sources)
     found: dict[int, str] = {}
     for slot, some in split(slots, came).items():
         own = slots.codes[slots.shard_of(slot)]
         content = [(own[code], packed_again(sources, rows)) for code, rows in some.rows.items()]
         found[slot] = lake.files.write_bytes("waiting", f"{commit:012d}-{slot:05d}", pickle.dumps(content))
-    return found
+    return found, given, came.first_us()
