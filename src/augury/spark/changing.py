@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.chronon import QueuedPost
-from augury.engine.firing import read_post
+from augury.engine.firing import post_text, read_post
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
@@ -49,7 +49,7 @@ class Rebuild:
 
     `files` has the files of each class that comes in, `whole` the complex classes that had a history before: of others
     only what is derived from `from_us` on is written. `since` has by key the tick up to which a trigger has seen
-    nothing, `fired` how often each name has fired, and `posts` what rules posted that no tick has read.
+    nothing, and `fired` how often each name has fired.
     """
 
     step: Step
@@ -59,7 +59,6 @@ class Rebuild:
     from_us: int | None
     since: Mapping[str, int] = field(default_factory=dict)
     fired: Mapping[str, int] = field(default_factory=dict)
-    posts: tuple[QueuedPost, ...] = ()
 
     def __call__(self, batches: Batches) -> Batches:
         """Rebuild slot by slot."""
@@ -82,7 +81,6 @@ class Rebuild:
             begin_later(kit.plan, state, self.since)
         if kit.plan.triggers:
             state.triggers.fired = dict(self.fired)
-        state.triggers.pending = list(self.posts)
         state.seq = max(state.seq, step.after_seq)
         tag = f"{self.commit:012d}-{slot:05d}"
         ledger = self._derived(ledger_of(kit.program, done), kit.program)
@@ -194,9 +192,8 @@ def go_on(
         rows = spark.createDataFrame(pa.Table.from_batches([piece(s, PRESENT, b"") for s in todo.slots], PIECES))
         tasks = min(len(todo.slots), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
         since = _since(last, noted["triggers"])
-        posts = _posts(slots, last) if len(slots) == 1 else []
         fired = before.get("fired", {})
-        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired, tuple(posts))
+        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired)
         found = rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow()
         require_run(found)
         done = [pickle.loads(content) for content in found["packed"].to_pylist()]
@@ -217,7 +214,7 @@ def go_on(
         "waiting_for": waits_for,
         "waiting_from": first_us,
         "next_due": min([int(before.get("next_due", NEVER)), *(one.next_due for one in done)]),
-        "posts": before.get("posts", []) if len(slots) == 1 else [],
+        "posts": [post_text(one) for one in _posts(slots, last)] if len(slots) == 1 else [],
         "rebuilt": sorted(todo.classes),
     }
     manifest = writer.manifest(

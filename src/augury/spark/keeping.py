@@ -192,6 +192,7 @@ class Keeper:
             ids,
             noted.get("generation", 0),
             0 if manifest is None else manifest.last_seq,
+            posts=tuple(noted.get("posts", ())),
         )
 
     def _manifest(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects, runnable
-from augury.engine.firing import post_text
+from augury.engine.firing import post_text, read_post
 from augury.engine.known import KnownIds as ReadIds
 from augury.engine.ledger import Ledger, ledger_of
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
@@ -71,7 +71,8 @@ class Step:
 
     `states` has the file of the state of each slot that has one, below `root`, and `waiting` that of rows that came
     before and were not read yet; `ids` are the files of known event_ids, `absorbed` positions of rows that are known to
-    be duplicates. `first_tick` is the first tick there was anywhere. `name` is that of the program, so that what is
+    be duplicates. `first_tick` is the first tick there was anywhere. `posts` are what rules posted at the last tick, of
+    which there are none where there are several slots. `name` is that of the program, so that what is
     made of it once in a process is not made again.
     """
 
@@ -87,6 +88,7 @@ class Step:
     generation: int = 0
     after_seq: int = 0
     absorbed: frozenset[int] = frozenset()
+    posts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,9 @@ def _state(step: Step, kit: Kit, slot: int) -> EngineState:
     files = LakeFiles(step.root)
     content = files.read_bytes(path)
     try:
-        return loaded_state(kit.plan, content)
+        state = loaded_state(kit.plan, content)
+        state.triggers.pending = [read_post(text) for text in step.posts]
+        return state
     except UnfitState as error:
         raise corrupt_file(files.storage(), path, f"cannot be used: {error}") from None
 
