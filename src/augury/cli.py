@@ -282,7 +282,7 @@ def run_command(
         with bar_on(sys.stderr, quiet=quiet or is_typed) as bar:
             replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell)
             with bar.aside():
-                _report([*warned, *((diagnostic, source) for diagnostic in replayed.warnings)], Output.TEXT)
+                _report(warned, Output.TEXT)
             warned = []
             try:
                 write_beside(bar, sys.stdout, replayed.texts())

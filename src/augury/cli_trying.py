@@ -247,10 +247,7 @@ def _checked_or_exit(path: str) -> Checked:
 
 
 def _warn(checked: Checked, simulation: Simulation) -> None:
-    from augury.local.engine import triggers_not_run
-
-    warnings = [*checked.diagnostics, *triggers_not_run(simulation.program)]
-    _report([(diagnostic, checked.source) for diagnostic in warnings])
+    _report([(diagnostic, checked.source) for diagnostic in checked.diagnostics])
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from augury.engine.lines import json_column, lines
 from augury.history.raw import Raw
 from augury.kernels.batch import Batch, Occurrences
 from augury.kernels.match.shared import Shared
-from augury.local.engine import Detected, detect, not_carried_out
+from augury.local.engine import Detected, detect
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.sources import tables_of
 from tests.match.oracle import reference_kernel
@@ -188,17 +188,6 @@ def test_variables_that_combine_in_too_many_ways_are_told_the_limit(monkeypatch:
     events = [{"event": names[i % 2], "occ_time": i, "I": i, "quantity": i, "amount": i} for i in range(60)]
     with pytest.raises(CannotRun, match="at most 50 combinations of values of variables apart, and `Many` has more"):
         compile(CLASSES + text).detect(events)
-
-
-def test_actions_rules_and_triggers_are_left_out_with_a_warning() -> None:
-    program = CLASSES.replace("(5d);", "(5d) ON ANNOUNCEMENT DO tell(new.I);", 1) + (
-        "RULE R (I INT) ACTION tell(I);\nTRIGGER T (I INT, q INT) TRIGGEREVENT Order RULESTRUC R(I);\n"
-    )
-    warnings = not_carried_out(compile(program))
-    assert [w.code for w in warnings] == ["W391", "W391"]
-    assert "`Order`" in warnings[0].message
-    assert "`T`" in warnings[1].message
-    assert len(detected(program, [at(1, "Order", I=1)]).versions) == 1
 
 
 LAYERS = compile(

@@ -66,7 +66,8 @@ def version_lines(versions: ClassVersions) -> Iterator[str]:
 def action_line(action: Action) -> str:
     """An action as a line of JSON."""
     row = {"action": action.name, "args": list(action.arguments), "event": action.event, "key": dict(action.key)}
-    return whole_json({**row, "tick": moment_of(action.tick)})
+    by = {} if action.trigger is None else {"trigger": action.trigger, "rule": action.rule}
+    return whole_json({**row, **by, "tick": moment_of(action.tick)})
 
 
 _CHANGES: Final = pa.array(["announce", "change", "withdraw"])

@@ -21,6 +21,8 @@ def goes_in_one_step(program: Program, withdrawn: Iterable[str]) -> bool:
 
 def waits_for_ticks(program: Program, withdrawn: Iterable[str]) -> str:
     """Why a history has to be gone through tick by tick; nothing if it has not."""
+    if program.triggers:
+        return f"the trigger `{program.triggers[0].name}` fires version by version"
     for plan in program.classes:
         if isinstance(plan.derivation, SelectPlan):
             return f"the SELECT of `{plan.event_class.name}` is evaluated at ticks"

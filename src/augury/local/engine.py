@@ -185,27 +185,3 @@ def _not_run(plan: ClassPlan) -> str:
             return "ORDER BY OCCURRENCE"
         case SelectPlan():
             return "SELECT"
-
-
-def not_carried_out(program: Program) -> tuple[Diagnostic, ...]:
-    """What of a program is checked and then left out: a warning each."""
-    findings = Findings()
-    helps = ["the events are detected all the same"]
-    for plan in program.classes:
-        if plan.statements and not _not_run(plan):
-            message = f"the actions of `{plan.event_class.name}` are not carried out yet"
-            findings.warning("W391", message, plan.statements[0].span, "not carried out", helps=helps)
-    findings.extend(triggers_not_run(program))
-    return findings.sorted()
-
-
-def triggers_not_run(program: Program) -> tuple[Diagnostic, ...]:
-    """Triggers and rules, which no engine runs yet: a warning each."""
-    findings = Findings()
-    helps = ["the events are detected all the same"]
-    for trigger in program.triggers:
-        message = f"the trigger `{trigger.name}` does not run yet"
-        findings.warning("W391", message, trigger.span, "not carried out", helps=helps)
-    if program.rules and not program.triggers:
-        findings.warning("W391", "rules do not run yet", program.rules[0].span, "not carried out", helps=helps)
-    return findings.sorted()

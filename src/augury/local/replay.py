@@ -32,7 +32,7 @@ from augury.history.coming import came, received
 from augury.history.raw import Rejected
 from augury.history.values import moment_us
 from augury.lake.errors import LakeError
-from augury.local.engine import Detected, cannot_run, detect_in, not_carried_out, triggers_not_run
+from augury.local.engine import Detected, cannot_run, detect_in
 from augury.local.kernel import CannotRun, match_kernel
 from augury.local.sources import read_events
 from augury.local.summary import counted as how_many
@@ -48,7 +48,6 @@ class Replayed:
 
     program: Program
     detected: Detected
-    warnings: tuple[Diagnostic, ...]
 
     @property
     def given(self) -> dict[str, int]:
@@ -117,7 +116,7 @@ def replay(
             if store is not None or not goes_in_one_step(program, names):
                 every = arrived(program, rows)
                 ticking = TickReplay(program, selects, every, until_us, _store(program, store), tell=tell)
-                return ReplayedByTicks(ticking, events, rejected_to, triggers_not_run(program))
+                return ReplayedByTicks(ticking, events, rejected_to)
             if tell is not None:
                 tell(Far("detecting", rows.count))
             detected = detect_in(program, rows, match_kernel, until_us=until_us)
@@ -127,10 +126,10 @@ def replay(
             ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell)
             if rejected_to is not None:
                 _write_rejected(_rejected_in(ledger), rejected_to)
-            return ReplayedElsewhere(program, ledger, triggers_not_run(program))
+            return ReplayedElsewhere(program, ledger)
     if rejected_to is not None:
         _write_rejected(detected.rejected, rejected_to)
-    return Replayed(program, detected, not_carried_out(program))
+    return Replayed(program, detected)
 
 
 def _store(program: Program, url: str | None) -> Store | None:
@@ -166,7 +165,6 @@ class ReplayedByTicks:
     ticking: TickReplay
     events: str
     rejected_to: str | None
-    warnings: tuple[Diagnostic, ...]
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time; raises Failed."""
@@ -207,7 +205,6 @@ class ReplayedElsewhere:
 
     program: Program
     ledger: Ledger
-    warnings: tuple[Diagnostic, ...]
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time."""
