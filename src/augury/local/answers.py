@@ -5,14 +5,14 @@ In: the state after a step, and where the event came. Out: an `Answer`. It reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from augury.engine import detecting
-from augury.engine.chronon import Read
+from augury.engine.chronon import Chronon
 from augury.engine.firing import plain, settled
 from augury.engine.lines import version_lines
 from augury.engine.plan import EnginePlan
@@ -43,27 +43,40 @@ class Answer:
     occurrences: tuple[str, ...] = ()
 
 
-def answer_of(plan: EnginePlan, state: EngineState, place: int, position: int, reads: Sequence[Read]) -> Answer:
-    """The answer for the row that came at a position of a step; `reads` is what the step read."""
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How much of a chronon there was before a step: what was read, fired, and found of each complex class."""
+
+    reads: int
+    firings: int
+    found: Mapping[int, int]
+
+
+def marks_of(chronon: Chronon) -> Marks:
+    """What there is now."""
+    found = {place: len(parts) for place, parts in chronon.found.items()}
+    return Marks(len(chronon.reads), len(chronon.firings), found)
+
+
+def answer_of(plan: EnginePlan, state: EngineState, place: int, position: int, before: Marks) -> Answer:
+    """The answer for the row that came at a position of a step, before which there was so much of the chronon."""
     name = f":{place}"
-    for read in reads:
+    for read in state.chronon.reads[before.reads :]:
         for at, reason in zip(read.rejected.place, read.rejected.reason, strict=True):
             if at.endswith(name):
                 return Answer(place, refused=reason)
         for fates in read.fates.values():
             if (fates.position == position).any():
                 verdict, seq = fates.of(position)
-                return (
-                    Answer(place, is_absorbed=verdict == ABSORBED)
-                    if seq is None
-                    else _of_version(plan, state, place, seq)
-                )
+                if seq is None:
+                    return Answer(place, is_absorbed=verdict == ABSORBED)
+                return _of_version(plan, state, place, seq, before)
     return Answer(place)
 
 
-def _of_version(plan: EnginePlan, state: EngineState, place: int, seq: int) -> Answer:
+def _of_version(plan: EnginePlan, state: EngineState, place: int, seq: int, before: Marks) -> Answer:
     chain, firings = {seq}, []
-    for at, one in enumerate(state.chronon.firings):
+    for at, one in enumerate(state.chronon.firings[before.firings :], before.firings):
         if one.firing.seq in chain:
             fired = settled(one, at, state.chronon.became)
             firings.append(fired)
@@ -75,15 +88,16 @@ def _of_version(plan: EnginePlan, state: EngineState, place: int, seq: int) -> A
         for one in firings
         if one.firing.seq == seq and (kind := returns[key_of(one.firing.trigger)]) is not None
     }
-    return Answer(place, seq, None, False, tuple(firings), returned, tuple(_occurrences(plan, state, chain)))
+    return Answer(place, seq, None, False, tuple(firings), returned, tuple(_occurrences(plan, state, chain, before)))
 
 
-def _occurrences(plan: EnginePlan, state: EngineState, chain: set[int]) -> list[str]:
-    lines = []
-    for found_at in sorted(state.chronon.found):
-        found = joined(state.chronon.found[found_at])
-        rows = np.flatnonzero(np.isin(found.seq, list(chain)))
-        if len(rows):
-            versions = detecting.versions_of(plan, state, found_at, found)
-            lines += list(version_lines(versions.at(np.flatnonzero(np.isin(versions.seq, list(chain))))))
+def _occurrences(plan: EnginePlan, state: EngineState, chain: set[int], before: Marks) -> list[str]:
+    lines: list[str] = []
+    for place, parts in sorted(state.chronon.found.items()):
+        new = parts[before.found.get(place, 0) :]
+        if new and np.isin(joined(new).seq, list(chain)).any():
+            # Whether an event changes one that is there depends on all of its key.
+            has_key = bool(plan.classes[place].event_class.key)
+            versions = detecting.versions_of(plan, state, place, joined(parts if has_key else new))
+            lines += version_lines(versions.at(np.flatnonzero(np.isin(versions.seq, list(chain)))))
     return lines

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
@@ -100,10 +101,7 @@ def _value(found: Any) -> Value:
             return microseconds_of(found)
         case timedelta():
             return found // timedelta(microseconds=1)
-        case None | bool() | int() | float() | str():
+        case None | bool() | int() | float() | str() | Decimal() | date():
             return found
         case _:
-            try:
-                return read_value(written_value(found))
-            except (TypeError, ValueError):
-                raise RuleFailed(f"it gave back {found!r}, which is no value") from None
+            raise RuleFailed(f"it gave back {found!r}, which is no value")

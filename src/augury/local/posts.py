@@ -59,6 +59,8 @@ class _Ticket:
     is_fine: bool
     """Whether nothing is against the row, whatever the time of reading; where it is False, nothing is known."""
     is_awaited: bool
+    is_asked: bool = False
+    """Whether its thread wants to know what becomes of it, too."""
     place: int | None = None
     error: BaseException | None = None
     wake: Lock = field(default_factory=Lock)
@@ -84,11 +86,14 @@ class Posts:
         self._waiting: dict[int, Row] = {}
         self._last = 0
         self._doubtful: list[_Ticket] | None = []
+        self.asked: set[int] = set()
+        """The places of posts whose answers somebody waits for: known before anybody can read them."""
         self._settle()
 
-    def post(self, event: Mapping[str, Any] | str, *, wait: bool) -> Receipt | None:
+    def post(self, event: Mapping[str, Any] | str, *, wait: bool, ask: bool = False) -> Receipt | None:
         """Write an event, with those of others who wait; or leave it to the next who does."""
         ticket = self._ticket(event, wait)
+        ticket.is_asked = ask
         if not wait:
             with self._leading:
                 self._queue.append(ticket)
@@ -242,6 +247,7 @@ class Posts:
         except BaseException as error:
             return self._failed(tickets, error, writer)
         self._waiting.update(zip(places, rows, strict=True))
+        self.asked.update(place for place, ticket in zip(places, tickets, strict=True) if ticket.is_asked)
         self._last, self._doubtful = places[-1], None
         # Those who wait now may come again, and those who came meanwhile are there.
         self._expected = sum(ticket.is_awaited for ticket in tickets) + len(self._queue)

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from augury import limits
 from augury.algebra.program import Program
 from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
@@ -28,7 +29,7 @@ from augury.engine.ports import Snapshot, Store, Torn
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
 from augury.engine.state import EngineState, initial
 from augury.engine.steps import turn
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, tick_at_most, tick_reading, ticks
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history import views
@@ -76,11 +77,12 @@ class LocalEngine:
         clock: Callable[[], int] | None = None,
         snapshot_versions_min: int = SNAPSHOT_VERSIONS_MIN,
         functions: Functions | None = None,
+        post_depth_max: int = limits.POST_DEPTH_MAX,
     ) -> None:
         """Open the store, and come to the state after its last tick; raises `CannotRun` and what the store does.
 
         `functions` are called at once by rules whose actions have their names, and give a value back; all other actions
-        wait in the outbox.
+        wait in the outbox. `post_depth_max` is how many posts of rules may follow from one another.
         """
         selects = runnable(program)
         self.program = program
@@ -100,7 +102,7 @@ class LocalEngine:
         self._store: Store = _opened(program, store, self._report)
         try:
             calling = CalledFunctions(functions)
-            self._ports = Ports(selects, self._store, time.perf_counter, calling)
+            self._ports = Ports(selects, self._store, time.perf_counter, calling, post_depth_max)
             self._state: EngineState = self._recovered()
             self._posts = Posts(program, self._store, self._now)
             self._steps = Steps(self, calling)
@@ -136,7 +138,7 @@ class LocalEngine:
         the event's det_time. Raises `PostRefused`, and what the store does.
         """
         self._refuse_if_closed()
-        receipt = self._posts.post(event, wait=True)
+        receipt = self._posts.post(event, wait=True, ask=True)
         assert receipt is not None
         with self._working:
             return self._steps.answer(receipt.place)
@@ -163,7 +165,7 @@ class LocalEngine:
             return bool(self._state.triggers.each[names.index(key_of(trigger))].waiting)
 
     def switch(self, kind: Switched, name: str, on: bool) -> None:
-        """Enable or disable a rule, a group or a trigger, from the next version on; raises `KeyError`."""
+        """Enable or disable a rule, a group or a trigger, after all that was posted by now; raises `KeyError`."""
         self._refuse_if_closed()
         known = {
             Switched.RULE: [rule.name for rule in self.program.rules],
@@ -173,8 +175,7 @@ class LocalEngine:
         if key_of(name) not in map(key_of, known[kind]):
             raise KeyError(f"the program has no {kind} called {name}")
         with self._working:
-            if self._is_spoiled:
-                self._reload()
+            self._steps.read_all()
             reached = self._state.chronon.upto
             after = self._state.tick if reached is None else reached
             self._store.switch(Turned(self._state.seq, after, kind, name, on))
@@ -220,6 +221,12 @@ class LocalEngine:
             yield from self._ticks(until)
 
     def _ticks(self, until: int) -> Iterator[Ticked]:
+        while (first := self._steps.asked_before(until)) is not None:
+            yield from self._plain_ticks(tick_at_most(first, self._plan.chronon_us))
+            self._steps.step(tick_reading(first, self._plan.chronon_us) - 1)
+        yield from self._plain_ticks(until)
+
+    def _plain_ticks(self, until: int) -> Iterator[Ticked]:
         came, places, refused = self._taken_before(until)
         going = ticks(self._plan, self._state, came, until, self._ports)
         while True:

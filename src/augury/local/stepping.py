@@ -11,14 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from augury.engine.steps import turn
 from augury.engine.tick import step, tick_at_most
 from augury.history.arrivals import Arrivals, arrivals
 from augury.history.raw import Broken, RawRows
 from augury.kernels.firing import Turned
-from augury.local.answers import Answer, answer_of
+from augury.local.answers import Answer, answer_of, marks_of
 from augury.local.calling import CalledFunctions
 from augury.local.posts import POSTED
 
@@ -64,44 +62,73 @@ class Steps:
 
     def answer(self, place: int) -> Answer:
         """Read up to a post, with all that came before it; it may have been read with another's."""
-        if place in self._answers:
-            return self._answers.pop(place)
         engine = self._engine
-        if engine._is_spoiled:
-            engine._reload()
-        for _ in engine._kept_at_last():
+        try:
+            if place not in self._answers:
+                self._be_sound()
+            if place not in self._answers and (upto := self._time_of(place)) is not None:
+                self._read(upto)
+            return self._answers.pop(place, Answer(place))
+        finally:
+            engine._posts.asked.discard(place)
+            self._answers.pop(place, None)
+
+    def read_all(self) -> None:
+        """Read what was posted by now, where there is a clock that says when that is."""
+        self._be_sound()
+        now = self._engine._now()
+        if now is not None and any(place not in self._taken for place in self._engine._posts.waiting()):
+            self._read(max(now, self._engine._state.chronon.upto or 0))
+
+    def _be_sound(self) -> None:
+        if self._engine._is_spoiled:
+            self._engine._reload()
+        for _ in self._engine._kept_at_last():
             pass
-        upto = self._time_of(place)
-        if upto is None:
-            return Answer(place)
-        for _ in engine._ticks(tick_at_most(upto, engine._plan.chronon_us)):
+
+    def _read(self, upto: int) -> None:
+        for _ in self._engine._ticks(tick_at_most(upto, self._engine._plan.chronon_us)):
             pass
-        if place not in self._answers:
-            self._step(upto, max(engine._posts.waiting(), default=0), is_again=False)
-        return self._answers.pop(place, Answer(place))
+        self.step(upto)
+
+    def step(self, upto: int) -> None:
+        """Read all that is there and was detected by a time."""
+        self._step(upto, max(self._engine._posts.waiting(), default=0), is_again=False)
+
+    def asked_before(self, until: int) -> int | None:
+        """When the first post was detected that a tick up to then would read and somebody waits to hear of."""
+        engine = self._engine
+        asked = [place for place in sorted(engine._posts.asked) if place not in self._taken]
+        rows = engine._posts.waiting() if asked else {}
+        times = [time for place in asked if place in rows and (time := self._det_time(place, rows)) is not None]
+        first = min(times, default=until)
+        return first if first < until else None
 
     def _time_of(self, place: int) -> int | None:
-        """How far time has to go for a post to be read; None if that is later than now."""
+        """How far time has to go for a post to be read; None if that is later than now, or it has been read."""
         engine = self._engine
-        came, places = self.came(engine._posts.waiting(), _FOR_EVER)
-        det = [
-            int(rows.part.det_time[at])
-            for rows in came.rows.values()
-            for at in np.flatnonzero(rows.position == (places.index(place) if place in places else -1)).tolist()
-        ]
-        now = engine._now()
+        rows = engine._posts.waiting()
+        if place not in rows:
+            return None
+        now, det = engine._now(), self._det_time(place, rows)
         reached = engine._state.chronon.upto or engine._state.tick or 0
+        known = [reached] if det is None else [reached, det]
         if now is None:
-            return max([reached, *det])
+            return max(known)
         # An event that was posted a moment ago may be a moment ahead of a clock that is asked again.
-        return None if det and det[0] > now + _AHEAD_US else max([reached, now, *det])
+        return None if det is not None and det > now + _AHEAD_US else max([now, *known])
+
+    def _det_time(self, place: int, rows: Waiting) -> int | None:
+        """When a post was detected; None if it is refused whatever else is there."""
+        engine = self._engine
+        raw = RawRows(POSTED, [rows[place]], [place])
+        return arrivals(engine.program, [raw], not_before_us=engine._state.tick).last_us()
 
     def _step(self, upto: int, last: int, *, is_again: bool) -> None:
         engine = self._engine
-        every = engine._posts.waiting()
-        waiting = {place: row for place, row in every.items() if place <= last}
+        waiting = {place: row for place, row in engine._posts.waiting().items() if place <= last}
         came, places = self.came(waiting, upto + 1)
-        before = len(engine._state.chronon.reads)
+        marks = marks_of(engine._state.chronon)
         try:
             step(engine._plan, engine._state, came, upto, engine._ports)
             if not is_again:
@@ -112,14 +139,13 @@ class Steps:
             raise
         self._calling.kept()
         self._count += 1
-        reads = engine._state.chronon.reads[before:]
         positions = {int(p) for rows in came.rows.values() for p in rows.position.tolist()}
         positions |= {refusal.position for refusal in came.refusals}
-        for position in sorted(positions):
+        for position in positions:
             place = places[position]
             self._taken.add(place)
-            if not is_again:
-                self._answers[place] = answer_of(engine._plan, engine._state, place, position, reads)
+            if place in engine._posts.asked:
+                self._answers[place] = answer_of(engine._plan, engine._state, place, position, marks)
 
     def again(self, turns: Sequence[Turned], begun: int | None = None) -> None:
         """The steps that were made since the last tick, over the same posts, with the switches made meanwhile.

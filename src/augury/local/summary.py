@@ -32,7 +32,11 @@ def summary_of(
         counted(counts["read"], "version"),
         f"{counted(counts['absorbed'], 'duplicate')} absorbed",
         f"{counted(len(rejected), 'event')} rejected",
-        *([counted(counts["actions"], "action")] if any(p.statements for p in program.classes) else []),
+        *(
+            [counted(counts["actions"], "action")]
+            if program.triggers or any(p.statements for p in program.classes)
+            else []
+        ),
     ]
     names = [plan.event_class.name for plan in program.classes]
     warned = [(name, warnings[name]) for name in names if name in warnings]
@@ -93,3 +97,7 @@ def counted(number: int, what: str) -> str:
 def printable(text: str) -> str:
     """The text with one harmless character for each that a terminal would act upon."""
     return "".join(ch if ch.isprintable() else "\ufffd" for ch in text)
+
+
+def _acts(program: Program) -> bool:
+    return bool(program.triggers) or any(plan.statements for plan in program.classes)
