@@ -40,7 +40,15 @@ class StateName(StrEnum):
 
 
 Keys = Annotated[list[str] | None, typer.Argument(metavar="[KEY]…", help="The idempotency keys of the actions.")]
-StoreOption = Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")]
+StoreOption = Annotated[
+    str, typer.Option("--store", help="A file of SQLite, postgresql://HOST/DATABASE, or the lake of a watch.")
+]
+DeliveriesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--deliveries", metavar="URL", help="Of a lake: what became of its actions; a file or a database, as --store."
+    ),
+]
 States = Annotated[list[StateName] | None, typer.Option("--state", help="Only those; may be given several times.")]
 ActionName = Annotated[str | None, typer.Option("--action", help="Only actions of this name.")]
 EventName = Annotated[str | None, typer.Option("--event", help="Only actions of events of this class.")]
@@ -75,6 +83,7 @@ def ls_command(
     action: ActionName = None,
     event: EventName = None,
     output: Annotated[Shown, typer.Option("--output", help="How to write it.")] = Shown.TABLE,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """List actions, with what has become of them."""
     _require(store)
@@ -84,10 +93,10 @@ def ls_command(
     wanted = _wanted(keys, state, action, event)
     with _failing():
         if output is Shown.NDJSON:
-            for line in lines(store, wanted):
+            for line in lines(store, wanted, deliveries):
                 sys.stdout.write(line)
             return
-        rows, count = table(store, wanted, ROWS_DRAWN_MAX)
+        rows, count = table(store, wanted, ROWS_DRAWN_MAX, deliveries)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     typer.echo(drawn(rows, width), nl=False)
     if count > rows.num_rows:
@@ -101,9 +110,10 @@ def retry_command(
     action: ActionName = None,
     event: EventName = None,
     everything: All = False,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """Let actions that were not delivered be tried again at once, as if for the first time."""
-    _change(keys, store, state, action, event, everything, "retry")
+    _change(keys, store, state, action, event, everything, deliveries, "retry")
 
 
 def drop_command(
@@ -113,9 +123,10 @@ def drop_command(
     action: ActionName = None,
     event: EventName = None,
     everything: All = False,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """Let actions that wait or are dead never be tried again."""
-    _change(keys, store, state, action, event, everything, "drop")
+    _change(keys, store, state, action, event, everything, deliveries, "drop")
 
 
 def run_command(
@@ -131,6 +142,7 @@ def run_command(
     name: Annotated[
         str | None, typer.Option("--name", help="What the engine is called, for who serves several.")
     ] = None,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """Carry out the actions that wait in a store, as BIND statements and settings say, and go on until it is ended."""
     _require(store)
@@ -148,7 +160,7 @@ def run_command(
         sent = elsewhere(act_at, secret_env, os.environ)
         around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo, called, sent)
         try:
-            counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell))
+            counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell, deliveries))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
     again = f", {counts.again} to be tried again" if counts.again else ""
@@ -200,6 +212,7 @@ def _change(
     action: str | None,
     event: str | None,
     everything: bool,
+    deliveries: str | None,
     verb: str,
 ) -> None:
     _require(store)
@@ -209,7 +222,7 @@ def _change(
     from augury.environment import Machine
 
     wanted, now_us = _wanted(keys, state, action, event), Machine().now_us()
-    with _failing(), opened(store) as outbox:
+    with _failing(), opened(store, deliveries) as outbox:
         count = outbox.retry(wanted, now_us) if verb == "retry" else outbox.drop(wanted, now_us)
     done = "tried again" if verb == "retry" else "never tried again"
     typer.echo(f"{count} {'action is' if count == 1 else 'actions are'} {done}")

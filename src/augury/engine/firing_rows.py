@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from augury import types as t
 from augury.algebra.program import Program
@@ -112,6 +113,12 @@ def firings_of(program: Program, trigger: Trigger, parts: Sequence[tuple[int, Fi
     ]
     schema = shape.schema()
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def known_firings(table: pa.Table, trigger: Trigger, known_at_us: int) -> pa.Table:
+    """The firings at what was known at a time."""
+    name = dict(zip(FIRING_COLUMNS, shape_of(trigger.parameters).names, strict=True))["det_time"]
+    return table.filter(pc.less_equal(table[name], pa.scalar(known_at_us, pa.int64()).cast(_MOMENT)))
 
 
 def firing_rows(table: pa.Table, shape: FiringShape) -> list[dict[str, Any]]:

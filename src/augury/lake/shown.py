@@ -19,7 +19,7 @@ import pyarrow as pa
 from augury.algebra.program import Program
 from augury.algebra.rule import Trigger
 from augury.diagnostics import closest
-from augury.engine.firing_rows import FIRING_COLUMNS, shape_of, trigger_named
+from augury.engine.firing_rows import known_firings, trigger_named
 from augury.event import EventClass, key_of
 from augury.history.values import Moment, as_microseconds
 from augury.history.views import as_of, current, diff, history_schema, known_at, system_names
@@ -140,10 +140,7 @@ class LakeHistory:
         found = self._trigger(trigger)
         with self._while_files_last():
             table = firings(self.lake.files, self.snapshot, found)
-        if self.known_at_us is None:
-            return table
-        name = dict(zip(FIRING_COLUMNS, shape_of(found.parameters).names, strict=True))["det_time"]
-        return table.filter(pa.array(whole(table[name]) <= self.known_at_us))
+        return table if self.known_at_us is None else known_firings(table, found, self.known_at_us)
 
     def rejected(self) -> pa.Table:
         """The rejected events with their reasons, by tick."""
