@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "event": {"diagnostics", "limits", "clock", "types"},
     "files": {"diagnostics", "limits"},
     "datafiles": {"diagnostics"},
+    "metrics": set(),  # the words of what engines tell of themselves
     "language": NOUNS | {"algebra"},  # the names of the operators, which text and meaning share
     "algebra": NOUNS,
     "analysis": NOUNS | {"language", "algebra"},
@@ -45,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "duck": NOUNS | {"algebra", "kernels", "history", "engine"},
     "lake": NOUNS | {"algebra", "kernels", "history", "engine"},
     "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
-    "spark": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
+    "spark": NOUNS | {"datafiles", "metrics", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "environment": set(),  # the world, behind one object
     "simulated": {"environment"},
     "actions": NOUNS | {"environment", "algebra", "history", "engine", "local"},
@@ -58,8 +59,9 @@ ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED)
 ALLOWED["__init__"] = NOUNS | {"api"}
 # What the command line is made of, by theme.
-VERBS = {"cli_actions", "cli_detectors", "cli_trying", "cli_test", "cli_warm"}
+VERBS = {"cli_actions", "cli_detectors", "cli_server", "cli_store", "cli_trying", "cli_test", "cli_warm"}
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
+ALLOWED["cli_server"] |= {"cli_detectors"}  # both take a program, and go on
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
@@ -73,6 +75,12 @@ HOMES: dict[str, set[str]] = {
     "sqlalchemy": {"local"},
     "psycopg": {"local"},
     "aiohttp": {"environment", "server"},
+    "fastapi": {"server"},
+    "starlette": {"server"},
+    "pydantic": {"server"},
+    "uvicorn": {"server"},
+    "uvloop": {"server"},
+    "prometheus_client": {"metrics", "server", "spark"},
     "lxml": {"detectors", "analysis"},
     "yaml": {"trying"},
     "nats": {"actions", "detectors"},
@@ -115,13 +123,14 @@ PRIMITIVE_HOMES = ("augury.algebra.scalar.Timing", "augury.kernels.bitemporal.pr
 TIMES_COMPARED = {
     "local/running.py: LocalEngine.ticks_to": "a clock that went back is reported; the tick itself never sees it",
     "local/running.py: LocalEngine._kept_at_last": "whether the tick in the store is this one: a name, not an order",
+    "local/applying.py: _is_at_boundary": "whether the clock says that a chronon is over, so that its tick is due",
     "local/posts.py: Posts._timed": "a mark that stands for no time at all",
     "local/store/memory.py: MemoryStore.commit": "ticks are committed once and in order",
     "local/store/memory.py: MemoryStore.read_after": "the part of the log that recovery asks for",
     "local/store/memory.py: MemoryStore.history": "SET HISTORY RETAIN, where the history is kept",
     "local/store/reading.py: SqlReader.history": "SET HISTORY RETAIN, where the history is kept",
     "local/store/reading.py: SqlReader.snapshots": "a snapshot is found by its tick",
-    "local/store/reading.py: SqlReader.read_after": "the part of the log that recovery asks for",
+    "local/store/reading.py: SqlReader._read_by_tick": "the part of the log that recovery asks for",
     "local/store/reading.py: last_tick": "the end of the log",
     "local/store/reading.py: first_after": "a place in the log",
     "local/store/sql.py: SqlStore._refuse_committed": "ticks are committed once and in order",

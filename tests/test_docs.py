@@ -48,8 +48,8 @@ from augury.language.parser import parse, parse_composite, parse_match, parse_sc
 from augury.types import TYPE_NAMES
 
 ROOT = Path(__file__).parents[1]
-UNTESTED_TAGS = {"", "text", "sh", "json", "sql", "toml", "mermaid"}
-PATH_PREFIXES = ("src/", "docs/", "examples/", "tests/", "benchmarks/")
+UNTESTED_TAGS = {"", "text", "sh", "json", "sql", "java", "toml", "mermaid"}
+PATH_PREFIXES = ("src/", "docs/", "examples/", "tests/", "benchmarks/", "deploy/")
 EXPRESSIONS: dict[str, Callable[[str, Findings], object]] = {
     "match": parse_match,
     "composite": parse_composite,

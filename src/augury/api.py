@@ -184,6 +184,7 @@ def detect(program: Program, events: Any, *, as_known_at: Any = None) -> Any:
     On Spark every program runs, with SELECTs, conditions and actions; `as_known_at` gives what would have been said by
     that time (a datetime, ISO text or microseconds): what was detected later is not read.
     """
+    algebra.require_program(program)
     some = next(iter(events.values()), None) if isinstance(events, Mapping) else events
     if type(some).__module__.startswith("pyspark."):
         from augury.spark.choosing import detect as detect_on_spark
@@ -215,6 +216,7 @@ def watch(
     """
     from augury.spark.watch import watch as watch_on_spark
 
+    algebra.require_program(program)
     if not act:
         return watch_on_spark(program, stream, store=store, **options)
     from augury.actions.binding import Surroundings

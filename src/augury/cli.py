@@ -21,7 +21,17 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from augury import __version__, cli_actions, cli_detectors, cli_test, cli_trying, cli_warm, limits
+from augury import (
+    __version__,
+    cli_actions,
+    cli_detectors,
+    cli_server,
+    cli_store,
+    cli_test,
+    cli_trying,
+    cli_warm,
+    limits,
+)
 from augury.api import Checked, check, deep
 from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
@@ -491,7 +501,7 @@ def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
         typer.echo(_count(errors, "error", "errors"), err=True)
 
 
-for verbs in (cli_actions, cli_detectors, cli_trying, cli_test, cli_warm):
+for verbs in (cli_actions, cli_detectors, cli_server, cli_store, cli_trying, cli_test, cli_warm):
     verbs.register(app)
 
 if __name__ == "__main__":

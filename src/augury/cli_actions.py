@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ import typer
 
 if TYPE_CHECKING:
     from augury.actions.event import HttpPoster
+    from augury.actions.run import Would
     from augury.algebra.program import Program
     from augury.local.store.waiting import Wanted
 
@@ -59,6 +60,9 @@ SettingsOption = Annotated[
 ]
 ToOption = Annotated[
     str | None, typer.Option("--to", metavar="URL", help="The engine that actions TO EVENT are posted to.")
+]
+TokenOption = Annotated[
+    str | None, typer.Option("--token-env", metavar="NAME", help="The environment variable with a token for --to.")
 ]
 SecretOption = Annotated[
     str | None, typer.Option("--secret-env", metavar="NAME", help="The environment variable with the secret.")
@@ -135,6 +139,7 @@ def run_command(
     once: Annotated[bool, typer.Option("--once", help="Try what can be tried now, and end.")] = False,
     settings: SettingsOption = None,
     to: ToOption = None,
+    token_env: TokenOption = None,
     act_at: Annotated[
         str | None, typer.Option("--act-at", metavar="URL", help="Let a process of `augury act` carry out all of them.")
     ] = None,
@@ -143,6 +148,8 @@ def run_command(
         str | None, typer.Option("--name", help="What the engine is called, for who serves several.")
     ] = None,
     deliveries: DeliveriesOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go to whom.")] = False,
+    output: Annotated[Shown, typer.Option("--output", help="How --dry-run shows it.")] = Shown.TABLE,
 ) -> None:
     """Carry out the actions that wait in a store, as BIND statements and settings say, and go on until it is ended."""
     _require(store)
@@ -150,7 +157,7 @@ def run_command(
 
     from augury.actions.binding import Surroundings
     from augury.actions.deliver import Ends
-    from augury.actions.run import CannotCarryOut, carry_out
+    from augury.actions.run import CannotCarryOut, carry_out, would_carry_out
     from augury.server.given import elsewhere, engine_name, settings_at
 
     _find_modules_here()
@@ -158,13 +165,33 @@ def run_command(
     with _failing():
         called = name or engine_name(store)
         sent = elsewhere(act_at, secret_env, os.environ)
-        around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo, called, sent)
+        around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo, called, sent)
         try:
+            if dry_run:
+                _show_would(asyncio.run(would_carry_out(store, around, _tell, deliveries)), output)
+                return
             counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell, deliveries))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
     again = f", {counts.again} to be tried again" if counts.again else ""
     _tell(f"{counts.delivered} delivered, {counts.dead} dead{again}")
+
+
+def _show_would(found: Sequence[Would], output: Shown) -> None:
+    """What would be delivered: on standard output; how many, on standard error."""
+    from augury.actions.run import would_line, would_table
+    from augury.local.shown import ROWS_DRAWN_MAX, drawn
+
+    if output is Shown.NDJSON:
+        for one in found:
+            sys.stdout.write(would_line(one))
+    else:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        typer.echo(drawn(would_table(found[:ROWS_DRAWN_MAX]), width), nl=False)
+        if len(found) > ROWS_DRAWN_MAX:
+            _tell(f"… and {len(found) - ROWS_DRAWN_MAX} more; --output ndjson has them all")
+    carried = sum(one.target is not None for one in found)
+    _tell(f"{carried} would be tried, {len(found) - carried} would wait; nothing was done")
 
 
 def act_command(
@@ -174,6 +201,7 @@ def act_command(
     host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
     secret_env: SecretOption = None,
     to: ToOption = None,
+    token_env: TokenOption = None,
 ) -> None:
     """Carry out the actions that one or more engines post to /actions, as BIND statements and settings say."""
     import asyncio
@@ -186,7 +214,7 @@ def act_command(
     _find_modules_here()
     compiled = _program(program)
     with _failing():
-        around = Surroundings(compiled, settings_at(settings), _poster(to), typer.echo)
+        around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo)
         try:
             asyncio.run(live_executors(around, host, port, _tell, keys_in(secret_env, os.environ)))
         except CannotCarryOut as error:
@@ -199,10 +227,11 @@ def _find_modules_here() -> None:
         sys.path.insert(0, "")
 
 
-def _poster(to: str | None) -> HttpPoster | None:
+def _poster(to: str | None, token_env: str | None) -> HttpPoster | None:
     from augury.actions.event import HttpPoster
+    from augury.server.given import token_in
 
-    return None if to is None else HttpPoster(to)
+    return None if to is None else HttpPoster(to, token_in(token_env, os.environ))
 
 
 def _change(

@@ -118,6 +118,8 @@ def simulate_command(
         _write(_texts(checked, simulation, shown, output, to), to)
         for place, reason in zip(simulation.rejected.place, simulation.rejected.reason, strict=True):
             typer.echo(f"rejected {place}: {reason}", err=True)
+        if simulation.state.tick is None:
+            typer.echo("no event came" + ("" if until is None else f" by {until}") + ": there is no tick", err=True)
 
 
 def _wait_for_enter() -> bool:

@@ -33,8 +33,8 @@ class NotPublic(Unreachable):
 class Request:
     """One request over HTTP. `seconds` is how long all of it may take.
 
-    `is_public` keeps it from addresses that are not public: what a name stands for is looked up once, and only what was
-    found to be public is connected to; else it raises `NotPublic`.
+    `is_public` keeps it from addresses that are not public, but for those of `networks`: what a name stands for is
+    looked up once, and only what was found to be allowed is connected to; else it raises `NotPublic`.
     """
 
     method: str
@@ -45,6 +45,7 @@ class Request:
     redirects: int = 0
     answer_bytes_max: int = 1 << 20
     is_public: bool = False
+    networks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class RealNetwork:
 
     def __init__(self) -> None:
         """Open nothing yet: a session belongs to a running loop."""
-        self._sessions: dict[bool, Any] = {}
+        self._sessions: dict[tuple[bool, tuple[str, ...]], Any] = {}
 
     async def request(self, asked: Request) -> Response:
         """Send it and wait for the answer."""
@@ -229,39 +230,43 @@ class RealNetwork:
     def _session(self, asked: Request) -> Any:
         import aiohttp
 
+        kind = asked.is_public, asked.networks
         if asked.is_public:
-            _require_public(urlsplit(asked.url).hostname or "", asked.url)
-        if asked.is_public not in self._sessions:
-            connector = aiohttp.TCPConnector(limit=0, resolver=_public_resolver() if asked.is_public else None)
+            _require_public(urlsplit(asked.url).hostname or "", asked.url, asked.networks)
+        if kind not in self._sessions:
+            resolver = _public_resolver(asked.networks) if asked.is_public else None
+            connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
             # Cookies would go from one detector or executor to another: who wants some sends them by itself.
-            self._sessions[asked.is_public] = aiohttp.ClientSession(
+            self._sessions[kind] = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
             )
-        return self._sessions[asked.is_public]
+        return self._sessions[kind]
 
 
-def _public_resolver() -> Any:
-    """Looks names up, and gives only what is public: what was looked at is what is connected to."""
+def _public_resolver(networks: tuple[str, ...]) -> Any:
+    """Looks names up, and gives only what is allowed: what was looked at is what is connected to."""
     from aiohttp.resolver import ThreadedResolver
 
     class PublicResolver(ThreadedResolver):
         async def resolve(self, host: str, port: int = 0, family: Any = socket.AF_INET) -> Any:
             found = await super().resolve(host, port, family)
             for one in found:
-                _require_public(one["host"], host)
+                _require_public(one["host"], host, networks)
             return found
 
     return PublicResolver()
 
 
-def _require_public(address: str, asked: str) -> None:
-    """Refuse an address that is not public; a name is none, and is looked up later."""
+def _require_public(address: str, asked: str, networks: tuple[str, ...]) -> None:
+    """Refuse an address that is neither public nor of these networks; a name is none, and is looked up later."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return
     if isinstance(found, ipaddress.IPv6Address):
         found = found.ipv4_mapped or found.sixtofour or found
+    if any(found in ipaddress.ip_network(network) for network in networks):
+        return
     if not found.is_global or found.is_multicast:
         raise NotPublic(f"`{asked}` is at {address}, which is no public address")
 

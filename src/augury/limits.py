@@ -154,5 +154,37 @@ BREAKER_SECONDS_MAX: Final = 60.0
 DELIVERIES_READ_MAX: Final = 200
 """Actions of one name that are read from an outbox at once, and so about as many as wait in memory for a target."""
 
+SERVER_BODY_BYTES_MAX: Final = 16_000_000
+"""Size of one request to a server: it is read whole. Lines of events are read as they come, and may be more."""
+
+SERVER_STREAM_BYTES_MAX: Final = 1_000_000_000
+"""Size of one request that brings lines of events: a broken client must not fill the disk in one go."""
+
+SERVER_LINES_AT_ONCE: Final = 5_000
+"""Lines of one request that are written together: a request of millions must not hold up the others."""
+
+SERVER_REFUSALS_TOLD_MAX: Final = 1_000
+"""Refused events of one request that the answer gives reasons for; all of them are among the rejected events."""
+
+SERVER_REQUESTS_A_SECOND: Final = 20_000
+"""Requests that one token may make in a second, on average: more than a server takes, so that it stops a runaway."""
+
+SERVER_PAGE_ROWS: Final = 1_000
+"""Rows of one page where the question names no limit."""
+
+SERVER_PAGE_ROWS_MAX: Final = 10_000
+"""Rows of one page: a page is made whole."""
+
+SERVER_LIVE_CLIENTS_MAX: Final = 100
+"""Clients that are told live what happens: each has a place in memory, and asks the store whenever something does."""
+
+SERVER_PROGRAM_BYTES_MAX: Final = 1_000_000
+"""Size of a program that is sent to a server: what a person writes, ten times over."""
+
+SERVER_DRAIN_SECONDS: Final = 20.0
+"""How long requests that are under way may take when a server is asked to end."""
+
+SERVER_HEARTBEAT_SECONDS: Final = 15.0
+"""How often a live client hears that nothing has happened: proxies close what is silent."""
 POST_DEPTH_MAX: Final = 32
 """Events that rules post at events that rules posted, and so on: a rule that posts what triggers it would never end."""

@@ -147,11 +147,19 @@ def test_all_that_is_wrong_with_settings_is_said_at_once() -> None:
         's.toml: [actions.bind.e] says what carries it out: to = "WEBHOOK"',
         "s.toml: [actions.bind.f] takes nothing, and no more",
         's.toml: `modules` under [actions] is a list of texts: modules = ["…"]',
-        "s.toml: `private_targets` under [actions] is true or false",
+        's.toml: `private_targets` under [actions] is true, false, or a list of networks: ["10.0.0.0/8"]',
     )
     with pytest.raises(SettingsError, match=r"^s\.toml: "):
         read_settings("[actions", "s.toml")
     assert read_settings("[other]\nx = 1\n") == ActionSettings()
+
+
+@pytest.mark.parametrize("said", ["7", '"10.0.0.0/8"', '["10.0.0.1/8"]', "[7]", '["x"]'])
+def test_private_targets_are_all_or_none_or_networks(said: str) -> None:
+    with pytest.raises(SettingsError, match="a list of networks"):
+        read_settings(f"[actions]\nprivate_targets = {said}")
+    found = read_settings('[actions]\nprivate_targets = ["10.0.0.0/8", "fd00::/8"]')
+    assert (found.private_targets, found.private_networks) == (False, ("10.0.0.0/8", "fd00::/8"))
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------

@@ -201,6 +201,20 @@ def test_addresses_that_are_not_public_are_refused(host: str) -> None:
     run(work())
 
 
+def test_addresses_of_networks_that_are_allowed_are_asked_and_no_others() -> None:
+    async def work() -> None:
+        async with target() as found:
+            port = found.url.rpartition(":")[2].partition("/")[0]
+            for host in ("127.0.0.1", "localhost"):
+                here = ("127.0.0.0/8", "::1/128")
+                assert await tried(Webhook(f"http://{host}:{port}/hook", 5, networks=here)) == [Delivered()]
+                [outcome] = await tried(Webhook(f"http://{host}:{port}/hook", 5, networks=("10.0.0.0/8",)))
+                assert isinstance(outcome, Dead), outcome
+            assert len(found.got) == 2
+
+    run(work())
+
+
 # ---- log, Python, commands ------------------------------------------------------------------------------------------
 
 
@@ -331,7 +345,7 @@ def test_an_action_is_posted_over_http() -> None:
 
     async def work() -> None:
         app = web.Application()
-        app.router.add_post("/events", take)
+        app.router.add_post("/v1/events", take)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()

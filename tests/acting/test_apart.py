@@ -25,17 +25,19 @@ from augury.algebra.program import Program
 from augury.api import compile
 from augury.cli_actions import register as register_actions
 from augury.cli_detectors import register as register_detectors
+from augury.cli_server import register as register_server
 from augury.environment import real
 from augury.local.store.asking import Question, ask
 from augury.local.store.waiting import Listed, State, Wanted
-from augury.server.living import live_engine
+from augury.server.living import Serving, live_server
+from augury.server.tokens import Role, add_token
 from tests.acting.sensing import serving
 from tests.acting.targets import SHOP, action, program
 from tests.acting.test_detectors_apart import DETECTS, GROCERIES, Process, asked, free_port, history, until_told
 
 COMMAND = (
-    "import typer; from augury import cli_actions, cli_detectors; app = typer.Typer(); "
-    "cli_actions.register(app); cli_detectors.register(app); app()"
+    "import typer; from augury import cli_actions, cli_detectors, cli_server; app = typer.Typer(); "
+    "cli_actions.register(app); cli_detectors.register(app); cli_server.register(app); app()"
 )
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBmcmlkZ2U="
 
@@ -125,7 +127,7 @@ def test_the_groceries_with_two_engines_and_one_process_of_executors_all_killed(
             secret = ("--secret-env", "FRIDGE_SECRET")
             for name, store, port in zip(names, stores, ports, strict=False):
                 words = ("--store", str(store), "--port", str(port), "--name", name, "--act-at", act, *secret)
-                processes.append(Apart(tmp_path, name, "engine", str(groceries), *words))
+                processes.append(Apart(tmp_path, name, "serve", str(groceries), *words))
             state = ("--state", str(tmp_path / "state"), "--port", str(ports[2]))
             processes.append(Apart(tmp_path, "sense", "sense", str(groceries), "--to", first, "--to", second, *state))
             bindings = ("--settings", str(tmp_path / "bound.toml"), "--port", str(ports[3]), *secret)
@@ -141,7 +143,7 @@ def test_the_groceries_with_two_engines_and_one_process_of_executors_all_killed(
             says("ResourceLow", "eggs", amountLeft=2)
             stock["butter"] = (2, "2036-03-05T10:00:00Z")
             for url_ in (first, second):
-                await until_told(f"{url_}/health", lambda health: health["actions"]["again"] > 0)
+                await until_told(f"{url_}/v1/engine", lambda health: health["actions"]["again"] > 0)
             executors.start()
             two.kill()
             says("ResourceEmpty", "juice")
@@ -246,26 +248,27 @@ def test_one_process_senses_and_acts_and_each_is_paused_alone(tmp_path: Path, pr
     add_stock(tmp_path, "milk")
     port, store = free_port(), tmp_path / "a.db"
     url = f"http://127.0.0.1:{port}"
-    words = ("engine", str(tmp_path / "stock.bicepl"), "--store", str(store), "--port", str(port), "--sense", "--act")
-    processes.append(Apart(tmp_path, "engine", *words))
+    token = add_token(tmp_path / "a.db.tokens", "operator", (Role.ADMIN,))
+    words = ("serve", str(tmp_path / "stock.bicepl"), "--store", str(store), "--port", str(port), "--sense", "--act")
+    processes.append(Apart(tmp_path, "server", *words))
 
     async def all_of_it() -> None:
-        await until_told(f"{url}/health", lambda told: told["actions"]["delivered"] == 2)
-        assert await asked(f"{url}/actions/pause", "POST") == (
+        await until_told(f"{url}/v1/engine", lambda told: told["actions"]["delivered"] == 2, token)
+        assert await asked(f"{url}/v1/delivery/pause", "POST", token=token) == (
             200,
             {"paused": True, "delivered": 2, "again": 0, "dead": 0},
         )
         add_stock(tmp_path, "eggs")
         await until(lambda: len(outbox_of(store)) == 4, lambda: outbox_of(store))
-        status, told = await asked(f"{url}/detectors/Stock/pause", "POST")
-        assert (status, told["Stock"]["is_paused"]) == (200, True)
-        assert (await asked(f"{url}/detectors/Socks/pause", "POST"))[0] == 404
+        status, told = await asked(f"{url}/v1/detectors/Stock/pause", "POST", token=token)
+        assert (status, told["detectors"]["Stock"]["is_paused"]) == (200, True)
+        assert (await asked(f"{url}/v1/detectors/Socks/pause", "POST", token=token))[0] == 404
         add_stock(tmp_path, "beer")
-        await asked(f"{url}/actions/resume", "POST")
-        await until_told(f"{url}/health", lambda told: told["actions"]["delivered"] == 4)
-        assert (await asked(f"{url}/health"))[1]["detectors"]["Stock"]["forwarded"] == 2
-        await asked(f"{url}/detectors/Stock/resume", "POST")
-        await until_told(f"{url}/health", lambda told: told["actions"]["delivered"] == 6)
+        await asked(f"{url}/v1/delivery/resume", "POST", token=token)
+        await until_told(f"{url}/v1/engine", lambda told: told["actions"]["delivered"] == 4, token)
+        assert (await asked(f"{url}/v1/engine", token=token))[1]["detectors"]["Stock"]["forwarded"] == 2
+        await asked(f"{url}/v1/detectors/Stock/resume", "POST", token=token)
+        await until_told(f"{url}/v1/engine", lambda told: told["actions"]["delivered"] == 6, token)
         await until(lambda: len(items(store, "Ordered")) == 3, lambda: items(store, "Ordered"))
 
     asyncio.run(all_of_it())
@@ -283,7 +286,7 @@ def test_the_same_from_python_until_it_is_over(tmp_path: Path) -> None:
     async def all_of_it() -> None:
         over = asyncio.Event()
         around = Surroundings(stocked)
-        living = live_engine(stocked, str(store), "127.0.0.1", 0, said.append, tmp_path / "seen", around, over)
+        living = live_server(stocked, str(store), Serving(), said.append, tmp_path / "seen", around, over=over)
         task = asyncio.create_task(living)
         await until(lambda: bool(said), lambda: said)
         await until(settled(store, 2), lambda: outbox_of(store))
@@ -291,7 +294,7 @@ def test_the_same_from_python_until_it_is_over(tmp_path: Path) -> None:
         await task
 
     asyncio.run(all_of_it())
-    assert said[0].startswith("the engine listens at http://127.0.0.1:")
+    assert said[0].startswith("the server listens at http://127.0.0.1:")
 
 
 # ---- what commands say -------------------------------------------------------------------------------------------
@@ -301,6 +304,7 @@ def command(*words: str) -> tuple[int, str]:
     app = typer.Typer()
     register_actions(app)
     register_detectors(app)
+    register_server(app)
     done = CliRunner().invoke(app, list(words))
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.output
@@ -312,10 +316,10 @@ def command(*words: str) -> tuple[int, str]:
         (("act", "P", "--secret-env", "NOT_SET"), "`NOT_SET` is not set"),
         (("act", "P", "--settings", "nowhere.toml"), "cannot be read"),
         (("act", "P"), "name one, --to URL"),
-        (("engine", "P", "--store", "S", "--act-at", "fridge", "--port", "0"), "no URL of a webhook"),
-        (("engine", "P", "--store", "S", "--act", "--name", "a/b", "--port", "0"), "no name of an engine"),
-        (("engine", "P", "--store", "S", "--secret-env", "SECRET", "--port", "0"), "--act-at URL"),
-        (("engine", "P", "--store", "postgresql://h/d", "--sense", "--port", "0"), "--state FOLDER"),
+        (("serve", "P", "--store", "S", "--act-at", "fridge", "--port", "0"), "no URL of a webhook"),
+        (("serve", "P", "--store", "S", "--act", "--name", "a/b", "--port", "0"), "no name of an engine"),
+        (("serve", "P", "--store", "S", "--secret-env", "SECRET", "--port", "0"), "--act-at URL"),
+        (("serve", "P", "--store", "postgresql://h/d", "--sense", "--port", "0"), "--state FOLDER"),
         (("actions", "run", "P", "--store", "S", "--act-at", "http://a", "--secret-env", "BAD"), "holds no secret"),
     ],
 )

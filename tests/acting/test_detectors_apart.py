@@ -22,17 +22,18 @@ import typer
 from aiohttp import web
 from typer.testing import CliRunner
 
-from augury import LocalEngine
-from augury.cli_detectors import register
+from augury import cli_detectors, cli_server
 from augury.detectors.http_sink import HttpSink
 from augury.detectors.sinks import NotTaken
 from augury.environment import Request, real
 from augury.local.store.asking import Question, ask, ask_log
-from augury.server.posting import engine_app
-from tests.acting.sensing import PROGRAM, page_of, serving
+from tests.acting.sensing import serving
 
 GROCERIES = Path(__file__).parents[2] / "examples" / "groceries" / "groceries.bicepl"
-COMMAND = "import typer; from augury.cli_detectors import register; app = typer.Typer(); register(app); app()"
+COMMAND = (
+    "import typer; from augury import cli_detectors, cli_server; app = typer.Typer(); "
+    "cli_detectors.register(app); cli_server.register(app); app()"
+)
 
 DETECTS = """
 DETECT ResourceEmpty FROM FILE '{folder}/fridge.jsonl' EVERY 1s;
@@ -79,22 +80,25 @@ def processes() -> Iterator[list[Process]]:
         one.kill()
 
 
-async def asked(url: str, method: str = "GET", body: bytes = b"", kind: str = "application/x-ndjson") -> Any:
+async def asked(url: str, method: str = "GET", body: bytes = b"", token: str | None = None) -> Any:
     """Status and content of an answer."""
     async with real() as environment:
-        request = Request(method, url, {"content-type": kind}, body)
+        headers = {"content-type": "application/x-ndjson"}
+        if token is not None:
+            headers["authorization"] = f"Bearer {token}"
+        request = Request(method, url, headers, body)
         answer = await environment.network.request(request)
         return answer.status, json.loads(answer.body)
 
 
-async def until_told(url: str, holds: Callable[[Any], bool], seconds: float = 100.0) -> None:
+async def until_told(url: str, holds: Callable[[Any], bool], token: str | None = None, seconds: float = 100.0) -> None:
     """Ask until the answer is as it should be."""
     over = time.monotonic() + seconds
     last: object = None
     while time.monotonic() < over:
         try:
-            _, last = await asked(url)
-            if holds(last):
+            status, last = await asked(url, token=token)
+            if status == 200 and holds(last):
                 return
         except OSError as error:
             last = error
@@ -150,7 +154,7 @@ def test_the_groceries_with_two_engines_of_which_one_is_killed(tmp_path: Path, p
             says("ResourceEmpty", "milk")
             label("yogurt", "2036-03-08T00:00:00Z")
             for number in range(2):
-                words = ("engine", str(program), "--store", str(stores[number]), "--port", str(ports[number]))
+                words = ("serve", str(program), "--store", str(stores[number]), "--port", str(ports[number]))
                 processes.append(Process(tmp_path, f"engine{number}", *words))
             to = ("--to", urls[0], "--to", urls[1], "--state", str(tmp_path / "state"), "--port", str(ports[2]))
             processes.append(Process(tmp_path, "sense", "sense", str(program), *to))
@@ -173,7 +177,7 @@ def test_the_groceries_with_two_engines_of_which_one_is_killed(tmp_path: Path, p
             await until_told(f"{urls[2]}/health", taken(more_events, urls[0]))
             _, told = await asked(f"{urls[2]}/health")
             assert all(told[name]["untaken"][urls[1]] > 0 for name in ("ResourceLow", "ResourceExpiring", "Delivery"))
-            await until_told(f"{urls[0]}/health", lambda health: health["tick"] is not None)
+            await until_told(f"{urls[0]}/v1/engine", lambda health: health["tick"] is not None)
             sense.kill()
             sense.start()
             second.start()
@@ -181,9 +185,9 @@ def test_the_groceries_with_two_engines_of_which_one_is_killed(tmp_path: Path, p
             await until_told(f"{urls[2]}/health", taken({"ResourceEmpty": 1}, *urls[:2]))
             await until_told(f"{urls[2]}/health", taken(dict.fromkeys(more_events, 0), *urls[:2]))
             for url in urls[:2]:
-                _, health = await asked(f"{url}/health")
+                _, health = await asked(f"{url}/v1/engine")
                 seen = (None, health["tick"])
-                await until_told(f"{url}/health", partial(_is_past, seen))
+                await until_told(f"{url}/v1/engine", partial(_is_past, seen))
         assert [one.end() for one in processes] == [0, 0, 0]
 
     asyncio.run(all_of_it())
@@ -200,94 +204,7 @@ def test_the_groceries_with_two_engines_of_which_one_is_killed(tmp_path: Path, p
     assert "does not answer" in (tmp_path / "sense.told").read_text()
 
 
-# ---- the inbox -------------------------------------------------------------------------------------------
-
-
-def posted(*requests: tuple[str, bytes, str]) -> list[Any]:
-    """What an engine's inbox answers to posts, and then its history of deliveries."""
-    answers: list[Any] = []
-    engine = LocalEngine(PROGRAM)
-
-    async def all_of_it() -> None:
-        async with page_of(engine_app(engine)) as url:
-            for path, body, kind in requests:
-                answers.append(await asked(f"{url}{path}", "POST", body, kind))
-
-    asyncio.run(all_of_it())
-    engine.advance_to("2040-01-01T00:00:00Z")
-    answers.append(engine.history("Delivery").select(["resource"]).to_pylist())
-    engine.close()
-    return answers
-
-
-MILK = {"event": "Delivery", "resource": "milk", "amount": 1.5, "occ_time": "2026-01-01"}
-NDJSON, JSON = "application/x-ndjson", "application/json"
-
-
-def test_lines_are_posted_and_refused_one_by_one() -> None:
-    body = (json.dumps(MILK) + "\n\nnonsense\n" + json.dumps({**MILK, "amount": "x"}) + "\n").encode()
-    (status, told), rows = posted(("/events", body, NDJSON))
-    assert (status, told["accepted"]) == (200, 1)
-    assert [one["line"] for one in told["refused"]] == [2, 3]
-    assert "JSON" in told["refused"][0]["reason"]
-    assert rows == [{"resource": "milk"}]
-
-
-def test_json_is_an_object_or_a_list() -> None:
-    other = {**MILK, "resource": "eggs"}
-    first, second, third, rows = posted(
-        ("/events", json.dumps(MILK).encode(), JSON),
-        ("/events", json.dumps([other, 7]).encode(), JSON),
-        ("/events", b"{", JSON),
-    )
-    assert first == (200, {"accepted": 1, "refused": []})
-    assert second[1]["accepted"] == 1
-    assert (third[0], "not JSON" in third[1]["error"]) == (400, True)
-    assert rows == [{"resource": "milk"}, {"resource": "eggs"}]
-
-
-def test_an_engine_that_cannot_write_answers_503_and_the_events_come_again(tmp_path: Path) -> None:
-    engine = LocalEngine(PROGRAM, tmp_path / "store.db")
-    real_append, is_full = engine._store.append, [True]
-
-    def append(posts: Any) -> list[int]:
-        if is_full:
-            raise OSError("no space left on device")
-        return real_append(posts)
-
-    engine._store.append = append  # type: ignore[method-assign]
-
-    async def all_of_it() -> None:
-        async with page_of(engine_app(engine)) as url, real() as environment:
-            sink = HttpSink(url, environment)
-            line = json.dumps({**MILK, "event_id": "1"})
-            with pytest.raises(NotTaken, match=r"503.*no space left"):
-                await sink.take([line])
-            is_full.clear()
-            await sink.take([line])
-
-    asyncio.run(all_of_it())
-    engine.advance_to("2040-01-01T00:00:00Z")
-    assert engine.history("Delivery").num_rows == 1
-    engine.close()
-
-
-def test_ticks_are_paused_and_resumed_while_events_are_taken() -> None:
-    with LocalEngine(PROGRAM) as engine:
-        engine.start()
-
-        async def all_of_it() -> None:
-            async with page_of(engine_app(engine)) as url:
-                assert await asked(f"{url}/pause", "POST") == (200, {"paused": True})
-                _, before = await asked(f"{url}/health")
-                await asked(f"{url}/events", "POST", json.dumps(MILK).encode())
-                await asyncio.sleep(1.2)
-                assert (await asked(f"{url}/health"))[1] == before
-                await asked(f"{url}/resume", "POST")
-                await until_told(f"{url}/health", lambda told: told["tick"] != before["tick"])
-
-        asyncio.run(all_of_it())
-        assert engine.history("Delivery").num_rows == 1
+# ---- engines behind HTTP ----------------------------------------------------------------------------------
 
 
 def test_what_is_no_engine_takes_nothing() -> None:
@@ -295,7 +212,7 @@ def test_what_is_no_engine_takes_nothing() -> None:
         return web.Response(text="hello")
 
     async def all_of_it() -> None:
-        async with serving({"/events": hello}) as url, real() as environment:
+        async with serving({"/v1/events": hello}) as url, real() as environment:
             with pytest.raises(NotTaken, match="no engine of Augury"):
                 await HttpSink(url, environment).take(["{}"])
 
@@ -307,7 +224,8 @@ def test_what_is_no_engine_takes_nothing() -> None:
 
 def command(*words: str) -> tuple[int, str]:
     app = typer.Typer()
-    register(app)
+    cli_detectors.register(app)
+    cli_server.register(app)
     done = CliRunner().invoke(app, list(words))
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.output
@@ -351,10 +269,10 @@ def test_an_engine_says_what_is_wrong(tmp_path: Path) -> None:
         sock.bind(("127.0.0.1", 0))
         sock.listen()
         words = ("--store", str(tmp_path / "a.db"), "--port", str(sock.getsockname()[1]))
-        code, said = command("engine", str(tmp_path / "a.bicepl"), *words)
+        code, said = command("serve", str(tmp_path / "a.bicepl"), *words)
     assert (code, "nothing can listen" in said) == (2, True)
     (tmp_path / "bad.db").write_text("this is no database at all, and longer than a header of one would be" * 20)
-    code, said = command("engine", str(tmp_path / "a.bicepl"), "--store", str(tmp_path / "bad.db"), "--port", "0")
+    code, said = command("serve", str(tmp_path / "a.bicepl"), "--store", str(tmp_path / "bad.db"), "--port", "0")
     assert code == 2
     assert said.startswith("error:")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -36,13 +37,19 @@ def selects_of(program: Program) -> dict[str, Select]:
     }
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config={"threads": 1})
+
+
 class _Duck:
     """One SELECT; what it gave for the same views and the same NOW is kept, for ticks are many."""
 
     def __init__(self, plan: SelectPlan, event_class: EventClass, classes: Mapping[str, EventClass]) -> None:
         self.plan, self.event_class = plan, event_class
         self.reads = [classes[name] for name in plan.reads]
-        self.connection = duckdb.connect(":memory:", config={"threads": 1})
+        # Each has tables of its own, and a database for each would take longer than what is asked of it.
+        self.connection = _database().cursor()
         self.sql = self._transpiled()
         self.known: dict[object, Sequence[Made] | str] = {}
 
@@ -89,7 +96,7 @@ class _Duck:
         for suffix, extra in (("", 0), (TRACED, 1)):
             name = f'"{event_class.name}{suffix}"'
             declared = [*columns, f"{LINEAGE} VARCHAR[]"] if extra else columns
-            self.connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(declared)})")
+            self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({', '.join(declared)})")
             if rows:
                 wanted = [row if extra else row[:-1] for row in rows]
                 marks = f"({', '.join('?' * len(declared))})"

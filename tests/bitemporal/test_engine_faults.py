@@ -16,14 +16,21 @@ import pytest
 from augury import limits
 from augury.api import compile
 from augury.clock import microseconds_of, show_time
+from augury.duck.selects import runnable
+from augury.engine.plan import CannotRun
 from augury.engine.ports import Post, Snapshot
 from augury.engine.ticked import Ticked
+from augury.history.arrivals import arrivals
+from augury.history.json_lines import read_line
+from augury.history.raw import RawRows
 from augury.history.schedule import TooManyDue
 from augury.local.posts import Posts
 from augury.local.running import LocalEngine, PostRefused, wall_clock
 from augury.local.store.errors import AlreadyCommitted, StoreFailed
 from augury.local.store.memory import MemoryStore
 from augury.local.store.sql import SqlStore, open_store
+from augury.local.ticking import TickReplay
+from augury.trying.simulate import Simulation
 from tests.bitemporal.generate import SECOND
 from tests.bitemporal.test_recovery import PROGRAM, Step, assert_same, go, left, script, told
 
@@ -522,6 +529,18 @@ def test_too_many_events_of_the_clock_are_an_error_and_none_is_lost(monkeypatch:
         assert beats == list(range(100, 100 + len(beats)))
         assert len(beats) == 15
         assert engine.history("A").num_rows == 1
+
+
+def test_a_replay_in_which_the_clock_would_post_too_much_ends_before_its_first_tick() -> None:
+    program = compile(
+        "CREATE CLOCK EVENT CLASS B EVERY 1s;"
+        "CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (-1) ON ANNOUNCEMENT DO a();"
+    )
+    rows = [read_line(b'{"event": "A", "k": 1, "det_time": %d}' % at) for at in (0, 4_000_000_000)]
+    came = arrivals(program, [RawRows("r", rows, range(2))])
+    for run in (TickReplay(program, runnable(program), came, None).texts(), Simulation(program, came).done()):
+        with pytest.raises(CannotRun, match=r"at most 10,000,000 events of a clock class, .* `B` has more"):
+            next(run)
 
 
 def test_a_tick_that_somebody_else_has_committed_is_not_overwritten() -> None:

@@ -427,6 +427,7 @@ def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
         "archive": "off",
         "retain": None,
         "retain_us": None,
+        "program": ORDERS,
     }
     [(name, statement, place, condition, action)] = query(store, "SELECT * FROM augury_actions")
     assert (name, statement, place, action) == ("Order", 1, 1, "tell")
@@ -592,6 +593,8 @@ def test_there_is_no_store(tmp_path: Path, postgres_url: str) -> None:
     with pytest.raises(NoStore, match="there is no store"):
         open_store(str(tmp_path / "nothing.db"), read_only=True)
     assert not (tmp_path / "nothing.db").exists()
+    with pytest.raises(NoStore, match="is a folder, and this takes a file of SQLite or postgresql://"):
+        open_store(str(tmp_path), program())
     with pytest.raises(NoStore, match="there is no folder"):
         open_store(str(tmp_path / "nowhere" / "s.db"), program())
     with pytest.raises(NoStore, match="holds no store of Augury"):

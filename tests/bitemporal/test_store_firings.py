@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from augury.algebra.program import Program
-from augury.engine.ports import Store
+from augury.engine.ports import Adoption, Store
 from augury.engine.ticked import Action, FiredTrigger, Ticked
 from augury.kernels.firing import Call, Done, Firing, Outcome, Posted, Refusal, Switched, Turned
 from augury.local.store.errors import AlreadyCommitted, NoSuchTrigger, StoreFailed
@@ -281,16 +281,16 @@ TRIGGER {name} ({parameters}) TRIGGEREVENT Claim RULESTRUC Note({first});
 
 
 def test_tables_of_triggers_avoid_all_other_names(store_url: str) -> None:
-    for name in ("Claim", "Claim_now", "`augury_ticks`", '`100 %s "x"`', "x" * 80):
-        with open_store(
-            store_url, program(NAMED.format(name=name, parameters="account INT", first="account"))
-        ) as store:
-            of = name.strip("`")
+    odd = ("Claim", "Claim_now", "`augury_ticks`", '`100 %s "x"`', "x" * 80)
+    programs = [program(NAMED.format(name=name, parameters="account INT", first="account")) for name in odd]
+    with open_store(store_url, programs[0]) as store:
+        for number, of in enumerate(programs, 1):
+            store.adopt(Adoption(of))
+            [trigger] = of.triggers
             calls = (Call("Note", Outcome.DISABLED),)
-            firing = Firing(of, "Claim", 1, START, START, (1,), (5,), calls)
-            tick = (store.last_tick() or START) + 1_000_000
-            store.commit([Ticked(tick, 1, firings=(FiredTrigger(1, "Claim", {}, firing),))])
-            assert [row["account"] for row in store.firings(of)] == [5]
+            firing = Firing(trigger.name, "Claim", 1, START, START, (1,), (5,), calls)
+            store.commit([Ticked(tick_at(number), 1, firings=(FiredTrigger(1, "Claim", {}, firing),))])
+            assert [row["account"] for row in store.firings(trigger.name)] == [5]
     with open_store(store_url, read_only=True) as reader:
         assert len(reader.firing_counts()) == 5
         assert reader.firings("claim")[0]["account"] == 5
@@ -308,13 +308,13 @@ def test_other_parameters_are_other_columns_and_old_ones_stay(store_url: str) ->
     first, second = of("a INT, b INT"), of("b BIGINT, tick INT")
     with open_store(store_url, first) as store:
         store.commit([fired(1, 1, 2)])
-    with open_store(store_url, second) as store:
+        store.adopt(Adoption(second))
         store.commit([fired(2, 2**40, 3)])
         assert [(row["number"], row["b"], row["tick"]) for row in store.firings("Pay")] == [
             (1, None, None),
             (2, 2**40, 3),
         ]
-    with open_store(store_url, first) as store:
+        store.adopt(Adoption(first))
         store.commit([fired(3, 4, None)])
     with open_store(store_url, read_only=True) as reader:
         assert [(row["a"], row["b"]) for row in reader.firings("Pay")] == [(1, 2), (None, None), (4, None)]

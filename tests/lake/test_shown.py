@@ -19,6 +19,7 @@ from augury.clock import NoSuchTime
 from augury.engine.ledger import ACTIONS, REJECTED, TICKS, joined, ledger_of
 from augury.event import ClassKind, EventClass
 from augury.history import views
+from augury.history.raw import whole_json
 from augury.history.views import history_schema, system_names
 from augury.lake import Kind, Lake, LakeHistory, NoSuchClass, Upkeep, compaction, retention
 from augury.local.running import LocalEngine
@@ -395,3 +396,29 @@ def test_logs_come_by_tick_and_stay_so_when_compacted(tmp_path: Path) -> None:
     writer.commit(writer.manifest(added=done.added, removed=done.removed))
     assert len(lake.snapshot().of(Kind.REJECTED)) < 5
     assert shown(lake.path).rejected().equals(before)
+
+
+def test_the_engines_of_all_slots_have_one_row_a_tick(tmp_path: Path) -> None:
+    lake = created(tmp_path / "l")
+    writer = lake.writer()
+    nothing = dict.fromkeys(("derived", "actions", "rejected", "absorbed", "purged"), 0)
+    spent = dict.fromkeys(("derive_seconds", "decide_seconds", "purge_seconds"), 0.25)
+    for commit, slots in enumerate(([(1, 4, 2), (2, 6, 2)], [(1, 4, 0), (3, 7, 1)], [(3, 6, 1)]), 1):
+        rows = [
+            {"tick": NOON + second * SECOND, "last_seq": last, "read": read, "read_seconds": 0.5}
+            | nothing
+            | spent
+            | {"failed": whole_json({"X": f"of {second % 2}"}), "warnings": whole_json({"Y": last}), "errors": "{}"}
+            for second, last, read in slots
+        ]
+        columns = {field.name: pa.array([row[field.name] for row in rows]).cast(field.type) for field in TICKS}
+        entry = lake.files.write_table(Kind.TICKS, "", pa.table(columns, schema=TICKS), tag=f"{commit:04d}")
+        writer.commit(writer.manifest(added=(entry,), last_tick=NOON + 3 * SECOND))
+    found = shown(lake.path).ticks()
+    assert found.schema == TICKS
+    told = found.select(["last_seq", "read", "read_seconds", "derive_seconds", "failed", "warnings"]).to_pylist()
+    assert [tuple(row.values()) for row in told] == [
+        (4, 2, 1.0, 0.5, '{"X": "of 1"}', '{"Y": 8}'),
+        (6, 2, 0.5, 0.25, '{"X": "of 0"}', '{"Y": 6}'),
+        (7, 2, 1.0, 0.5, '{"X": "of 1"}', '{"Y": 13}'),
+    ]

@@ -1,12 +1,14 @@
 """One Spark session for each process that runs tests: starting one takes longer than most tests.
 
-Where two processes run the tests of this folder, what takes long begins first, so that none of them is idle at the end,
-and a file whose tests share something dear (a broker, a run that was never disturbed) stays in one of them.
+Where several processes run the tests of this folder, what takes long begins first, so that none of them is idle at the
+end, and files whose tests share something dear (a broker, a cluster, a run that was never disturbed) stay in one.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,7 +17,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from augury.cli_warm import keep_classes
 from augury.spark.session import session
-from tests.spark import driver
+from tests.spark import cluster, driver
 
 TOGETHER = (
     "test_kafka.py",
@@ -23,17 +25,19 @@ TOGETHER = (
     "test_live.py",
     "test_sinks.py",
     "test_select.py",
-    "test_clusters.py",
-    "test_shipped.py",
     "test_remote.py",
 )
 """Files with fixtures that are dear: what is shared would be made in each process."""
 
+ON_A_CLUSTER = ("test_clusters.py", "test_shipped.py")
+"""Files whose tests share the master and the workers of one cluster."""
+
 LONG_FIRST = (
     "test_recovery.py",
+    "test_clusters.py",
     "test_equality.py",
     "test_kafka.py",
-    "test_clusters.py",
+    "test_remote.py",
     "test_disorder.py",
     "test_live.py",
     "test_changed.py",
@@ -51,6 +55,29 @@ def spark() -> Iterator[SparkSession]:
     found.stop()
 
 
+@pytest.fixture(scope="session")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a cluster of two workers, which have their folders in one with spaces in its name."""
+    with cluster.of_two_workers(tmp_path_factory.mktemp("a cluster")) as url:
+        yield url
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with spaces in its name for what is submitted: the driver, the examples, and one that all share."""
+    found = tmp_path / "a folder with spaces"
+    (found / "shared").mkdir(parents=True)
+    shutil.copytree(cluster.ROOT / "examples", found / "examples")
+    shutil.copy(driver.__file__, found / "driver.py")
+    return found
+
+
+@pytest.fixture(scope="session")
+def groceries() -> list[str]:
+    """The lines that this example prints."""
+    return (cluster.ROOT / "examples" / "groceries" / "expected.ndjson").read_text("utf-8").splitlines()
+
+
 class LongFirst(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
     """Gives a process what takes longest of what is left: whole files of some, and single tests of the others."""
 
@@ -59,6 +86,8 @@ class LongFirst(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
         if file.endswith("test_equality.py"):
             # What the engine in process does is worked out once for the batch and the stream of a group.
             return f"{file}::{name.partition('[')[2]}"
+        if file.endswith(ON_A_CLUSTER):
+            return "on a cluster"
         return file if file.endswith(TOGETHER) else nodeid
 
 

@@ -355,7 +355,6 @@ def watching(broker: Broker, store: Path, until: str) -> subprocess.Popen[bytes]
         return subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=log, stderr=log)
 
 
-@pytest.mark.soak  # minutes; `test_recovery` kills streams every time, and a broker and a query are stopped above
 def test_a_watch_that_is_killed_loses_and_doubles_nothing(
     with_kafka: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

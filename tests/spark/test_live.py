@@ -33,6 +33,7 @@ from augury.spark.keeping import OtherProgram
 from augury.spark.replaying import watching, write_pieces
 from augury.spark.session import NoSpark
 from augury.spark.sinks import Committed
+from augury.spark.sources_lines import SourceError
 from augury.spark.stepping import slots_on_spark
 from augury.spark.watch import Watch, wall_clock, watch
 
@@ -377,6 +378,13 @@ def test_a_folder_that_holds_something_else_is_refused(spark: SparkSession, whol
     with pytest.raises(LakeExists, match="is not empty and no lake"):
         over(spark, compile(STORED), whole / "source", tmp_path)
     assert hashes(tmp_path) == {"mine.txt": hashlib.sha256(b"mine").hexdigest()}
+
+
+def test_a_frame_that_is_no_stream_is_refused_before_a_folder_is_made(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.createDataFrame([("A", 1)], "event string, k int")
+    with pytest.raises(SourceError, match="this frame is none: read it by readStream, or give it to detect"):
+        watch(compile(STORED), frame, store=tmp_path / "lake")
+    assert not (tmp_path / "lake").exists()
 
 
 OTHERS = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.test_clusters import ROOT, folder, found_by, groceries, master  # noqa: F401 - two are fixtures
+from tests.spark.cluster import ROOT, found_by
 
 SCRIPT = """
 import json, sys
@@ -89,7 +89,7 @@ def python(tmp_path: Path) -> Path:
     return bare(tmp_path / "bare")
 
 
-def shipped(folder: Path, how: str, archive: Path | str) -> list[str]:  # noqa: F811
+def shipped(folder: Path, how: str, archive: Path | str) -> list[str]:
     (folder / "shipped.py").write_text(SCRIPT)
     return ["shipped.py", how, str(archive), str(folder / "shared")]
 
@@ -107,21 +107,20 @@ def test_a_zip_of_a_wheel_has_what_is_read_beside_the_code(python: Path, augury_
     assert told.stdout.split() == ["True", "True", "True"], told.stderr
 
 
-def test_submitted_with_py_files(folder: Path, master: str, python: Path, augury_zip: Path) -> None:  # noqa: F811
+def test_submitted_with_py_files(
+    folder: Path, master: str, python: Path, augury_zip: Path, groceries: list[str]
+) -> None:
     script = shipped(folder, "submitted", augury_zip)
     options = ["--py-files", str(augury_zip)]
     found = found_by(folder, master, script, options=options, said={"PYSPARK_PYTHON": str(python)})
-    assert found["lines"] == groceries()
+    assert found["lines"] == groceries
     assert "augury.zip" in found["driver"]
     assert all(one == str(python) and "augury.zip/augury/" in module for one, module in found["workers"])
 
 
 @pytest.mark.parametrize("how", ["artifact", "pyfile"])
 def test_told_what_to_do_and_then_shipped_from_the_session(
-    folder: Path,  # noqa: F811
-    python: Path,
-    augury_zip: Path,
-    how: str,
+    folder: Path, python: Path, augury_zip: Path, groceries: list[str], how: str
 ) -> None:
     said = {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     found = found_by(folder, "local-cluster[2,1,1024]", shipped(folder, how, augury_zip), said=said)
@@ -130,15 +129,11 @@ def test_told_what_to_do_and_then_shipped_from_the_session(
     assert "spark-submit --py-files augury.zip" in help_
     assert note == f"help: {help_}"
     assert found["made"] is False
-    assert found["lines"] == groceries()
+    assert found["lines"] == groceries
     assert all(one == str(python) and "augury.zip/augury/" in module for one, module in found["workers"])
 
 
-def test_workers_that_cannot_keep_compiled_code_are_told_of(
-    folder: Path,  # noqa: F811
-    python: Path,
-    augury_zip: Path,
-) -> None:
+def test_workers_that_cannot_keep_compiled_code_are_told_of(folder: Path, python: Path, augury_zip: Path) -> None:
     said = {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     options = ["--py-files", str(augury_zip), "--conf", "spark.executorEnv.XDG_CACHE_HOME=/dev/null"]
     script = shipped(folder, "refused", augury_zip)
@@ -148,7 +143,7 @@ def test_workers_that_cannot_keep_compiled_code_are_told_of(
     assert "spark.executorEnv.XDG_CACHE_HOME=" in help_
 
 
-def test_a_packed_environment(folder: Path, master: str, augury_zip: Path) -> None:  # noqa: F811
+def test_a_packed_environment(folder: Path, master: str, augury_zip: Path, groceries: list[str]) -> None:
     bare(folder / "packed")
     with zipfile.ZipFile(augury_zip) as wheel:
         wheel.extractall(next((folder / "packed").glob("lib/python*/site-packages")))
@@ -158,7 +153,7 @@ def test_a_packed_environment(folder: Path, master: str, augury_zip: Path) -> No
     options = ["--archives", "environment.tar.gz#environment"]
     said = {"PYSPARK_PYTHON": "./environment/bin/python", "PYSPARK_DRIVER_PYTHON": sys.executable}
     found = found_by(folder, master, shipped(folder, "archive", ""), options=options, said=said)
-    assert found["lines"] == groceries()
+    assert found["lines"] == groceries
     for executable, module in found["workers"]:
         assert executable.endswith("environment/bin/python")
         assert "/environment/" in module

@@ -227,9 +227,35 @@ def test_the_plan_says_what_is_sent_where_and_why() -> None:
         "  reads Order, Perform, with positions; columns Order.I, Perform.I\n"
         "Pair: in ranges of the history, gone over twice\n"
         "  reads Order, Perform, with positions; columns none\n"
+        "  pushed down: Shift only where I = 3 AND sym = 'a'\n"
         "Constant: in ranges of the history, gone over twice, those of Pair\n"
         "  reads Order, Shift; columns Order.I, Shift.I, Shift.sym, Shift.since, Shift.day"
     )
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("prior(A(K, _, _, _), B(K, _, _, _)[n > 9])", ["B only where n > 9"]),
+        ("prior(A(K, _, 'x', _), B(K, 7, _, _)[d > 0.5])", ["A only where s = 'x'", "B only where n = 7"]),
+        (
+            "prior(A(K, _, _, _)[n > 1 AND d > 2], A(K, _, _, _)[n < 0 OR s = 'y'])",
+            ["A only where n > 1 OR n < 0 OR s = 'y'"],
+        ),
+        ("prior(A(K, _, _, _)[n > 1 OR d > 2], B(K, _, _, _)[s <> 'x'])", []),
+        ("prior(A(K, _, _, _)[n > 1], A(K, _, _, _))", []),
+        ("sequence(A(K, _, _, _)[n > 1], B(K, _, _, _))", ["A only where n > 1"]),
+        ("prior(A(K, _, _, _)[PREV(n) > 1], B(K, _, _, _)[n > 9])", []),
+    ],
+)
+def test_the_plan_says_what_is_pushed_down(statement: str, told: list[str]) -> None:
+    text = "".join(
+        f"CREATE IMMUTABLE SUBSCRIBED EVENT CLASS {name} (k INT, n INT, s TEXT, d DOUBLE) ID () LIFESPAN (1d);"
+        for name in "AB"
+    )
+    found = explain_plan(compile(f"{text} CREATE COMPLEX EVENT CLASS C (K INT) ID () AS MATCH {statement};"))
+    pushed = [line.removeprefix("  pushed down: ") for line in found.splitlines() if "pushed down" in line]
+    assert pushed == told, found
 
 
 def stage_of(statement: str) -> Stage:

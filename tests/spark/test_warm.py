@@ -35,3 +35,9 @@ def test_classes_that_do_not_fit_are_done_without(tmp_path: Path, monkeypatch: p
 
 def test_another_java_has_classes_of_its_own() -> None:
     assert archive_path("one") != archive_path("another")
+
+
+def test_the_same_java_with_options_from_the_environment_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = require_java()
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC")
+    assert require_java() == told

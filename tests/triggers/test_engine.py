@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import zip_longest
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -270,6 +271,7 @@ def test_a_status_query_uses_nothing_up() -> None:
 
 
 def test_a_function_fails_by_what_it_gives_back() -> None:
-    engine = LocalEngine(compile(CLAIMS), clock=lambda: 1_700_000_000_000_000, functions={"ask": lambda a, b: object()})
+    functions: dict[str, Any] = {"ask": lambda account, amount: object()}
+    engine = LocalEngine(compile(CLAIMS), clock=lambda: 1_700_000_000_000_000, functions=functions)
     (fired,) = engine.notify(claim(1, 1)).firings
     assert "which is no value" in str(fired.firing.calls[0].deeds[0])

@@ -32,7 +32,7 @@ from tests.bitemporal.generate import generate_mixed
 from tests.bitemporal.local import raw_rows
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ("groceries", "orders", "card", "discount")
+EXAMPLES = ("groceries", "orders", "card", "discount", "brokerage", "travel")
 
 CARDS = """
 SET CHRONON 1m;
@@ -90,6 +90,13 @@ def printed(shown: Shown) -> Iterator[dict[str, Any]]:
         yield {name: one[name] for name in names if name in one} | one["values"]
     for one in found["fired"]:
         yield {name: one[name] for name in ("action", "args", "event", "key")} | {"tick": found["tick"]}
+    for one in found["triggered"]:
+        about = {"event": one["event"], "key": one["key"], "trigger": one["trigger"]}
+        for call in one["calls"]:
+            acts = (deed for deed in call["deeds"] if "action" in deed)
+            for deed in acts:
+                row = {"action": deed["action"], "args": deed["arguments"], **about, "rule": call["rule"]}
+                yield row | {"tick": found["tick"]}
 
 
 # ---- what is shown -----------------------------------------------------------------------------------------------
@@ -449,6 +456,8 @@ def test_events_that_are_all_refused_are_told(app: typer.Typer, tmp_path: Path) 
     result = CliRunner().invoke(app, ["simulate", GROCERIES[0], "--events", str(events)])
     assert (result.exit_code, result.stdout) == (0, "")
     assert 'there is no event class "Nobody"' in result.stderr
+    early = CliRunner().invoke(app, ["simulate", *GROCERIES, "--until", "1999-01-01"])
+    assert (early.exit_code, early.stdout, early.stderr) == (0, "", "no event came by 1999-01-01: there is no tick\n")
 
 
 RUN = (

@@ -76,7 +76,7 @@ def test_the_suite_of_an_example_passes(name: str) -> None:
 
 
 def test_every_example_that_is_tested_is_there() -> None:
-    assert {"card", "discount", "groceries", "orders", "parcels"} <= set(EXAMPLES)
+    assert {"brokerage", "card", "discount", "groceries", "orders", "parcels", "travel"} <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("examples/*/expected.ndjson")))
@@ -335,18 +335,6 @@ def test_the_time_line_of_a_long_test_is_cut_around_the_parting(tmp_path: Path) 
     assert result.stdout.count(" | ") < 20
     assert " before\n" in result.stdout
     assert " after\n" in result.stdout
-
-
-def test_rules_are_said_not_to_run(tmp_path: Path) -> None:
-    program = PROGRAM + (
-        "RULE Approve (card INT) CONDITION card > 1 ACTION approve(card);\n"
-        "TRIGGER t (card INT, device STRING) TRIGGEREVENT Login RULESTRUC Approve(card);"
-    )
-    path = suite(tmp_path, "events: [Login(card=1) at 0s]\n    expect: []", program=program)
-    result = run(path)
-    assert result.exit_code == 0, result.output
-    assert "rule Approve: rules do not run yet" in result.stdout
-    assert "trigger t: triggers do not run yet" in result.stdout
 
 
 def test_suites_of_one_program_are_counted_together(tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ WRONG = [
     ("program: a\nprogram: b\ntests: [{name: x}]", [(2, 1, "`program` is said twice")]),
     ("program: a\n? [x]\n: y\ntests: [{name: x}]", [(2, 3, "a name is a word, and not a list")]),
     (HEAD + "  - 5", [(3, 5, "a test is a mapping with name, start, engines, permutations, steps, events, advance_to, "
-                             "expect, expect_actions, expect_some, never")]),
+                             "expect, expect_actions, expect_firings, expect_some, never")]),
     (HEAD + "  - events: []", [(3, 5, "the test has no `name`")]),
     (HEAD + "  - name:\n    events: []", [(3, 5, "`name` is a text")]),
     (TEST + "    evnts: []", [(4, 5, "a test has no `evnts`")]),
@@ -277,7 +277,7 @@ WRONG = [
     (TEST + "    start: never", [(4, 12, "`never` is no time")]),
     (TEST + "    permutations: 5", [(4, 19, "`permutations` is all or none, not `5`")]),
     (TEST + "    steps: [5]", [(4, 13, "a step is a mapping with events, advance_to, expect, expect_actions, "
-                                       "expect_some, never")]),
+                                       "expect_firings, expect_some, never")]),
     (TEST + "    events: [Login(card=x)]", [(4, 14, "it does not say when it happens")]),
     (TEST + "    events: [withdraw Login at 5s]", [(4, 14, "a withdrawal happens at no time: it only becomes known")]),
     (TEST + "    events: [withdraw Login]", [(4, 14, "it does not say when it was seen")]),
@@ -306,6 +306,13 @@ WRONG = [
     (TEST + "    expect_actions: [{action: askOwner, args: 5}]", [(4, 41, "`args` is a list")]),
     (TEST + "    expect_actions: [{action: askOwner, key: {}}]", [(4, 41, "`key` needs an `event` beside it")]),
     (TEST + "    expect_actions: [{action: askOwner, arguments: []}]", [(4, 41, "an action has no `arguments`")]),
+    (TEST + "    expect_firings: [Both seen 5s]", [(4, 22, "a firing has one time, that of its tick")]),
+    (TEST + "    expect_firings: [{event: Login}]", [(4, 22, "this does not say which trigger fired")]),
+    (TEST + "    expect_firings: [{action: askOwner}]", [(4, 22, "this is an action")]),
+    (TEST + "    expect_firings: [{trigger: Both, rule: R}]", [(4, 38, "a firing has no `rule`")]),
+    (TEST + "    expect_firings: [{trigger: Both, constituents: 3}]",
+     [(4, 38, "`constituents` is a list of whole numbers")]),
+    (TEST + "    expect_firings: [5]", [(4, 22, "a firing begins with its name")]),
 ]  # fmt: skip
 
 

@@ -223,7 +223,9 @@ def _webhook(said: _Filled, around: Surroundings) -> Executor:
         for name, value in said.settings.items()
         if name.startswith("header_")
     }
-    return Webhook(url, said.seconds, headers, keys, not around.settings.private_targets, around.engine)
+    allowed = around.settings
+    is_public, networks = not allowed.private_targets, allowed.private_networks
+    return Webhook(url, said.seconds, headers, keys, is_public, around.engine, networks=networks)
 
 
 def _event(said: _Filled, around: Surroundings) -> Executor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from augury.actions.delivery import Again, Dead, Delivered, Delivery, HoldsNothing, Outcome, shortened
@@ -85,9 +85,10 @@ class EnginePoster:
 
 @dataclass(frozen=True)
 class HttpPoster:
-    """An engine that takes events at `URL/events`."""
+    """An engine that takes events at `URL/v1/events`, from who has a token that may post."""
 
     url: str
+    token: str | None = field(default=None, repr=False)
 
     @property
     def target(self) -> str:
@@ -97,10 +98,12 @@ class HttpPoster:
     async def post(self, event: Mapping[str, Any], seconds: float, environment: Environment) -> Outcome:
         """Post it."""
         headers = {"content-type": "application/x-ndjson"}
+        if self.token is not None:
+            headers["authorization"] = f"Bearer {self.token}"
         body = whole_json(event).encode() + b"\n"
-        asked = Request("POST", f"{self.url.rstrip('/')}/events", headers, body, seconds)
+        asked = Request("POST", f"{self.url.rstrip('/')}/v1/events", headers, body, seconds)
         answer = await environment.network.request(asked)
-        if answer.status >= 500 or answer.status in (408, 429):
+        if answer.status >= 500 or answer.status in (401, 403, 408, 429):  # a token can be renewed
             return Again(f"the engine answered {answer.status}")
         said = shortened(answer.body.decode("utf-8", "replace").strip())
         if not 200 <= answer.status < 300:

@@ -22,26 +22,35 @@ class Kafka:
     def __init__(self, topic: str, servers: str, key: str | None, seconds: float, engine: str = "") -> None:
         """Take a topic; raises `ImportError`, with what to install."""
         try:
-            from confluent_kafka import Producer
+            import confluent_kafka  # noqa: F401
         except ImportError:
             raise ImportError("Kafka needs the package confluent-kafka: pip install 'augury[kafka]'") from None
         self.target = f"kafka {servers}"
         self._topic, self._key, self._seconds, self._engine = topic, key, seconds, engine
+        self._servers = servers
+        self._producer: Any = None
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="augury kafka", daemon=True)
+
+    def _connect(self) -> None:
+        """Look for the broker, once there is something to publish."""
+        from confluent_kafka import Producer
+
         self._producer = Producer(
             {
-                "bootstrap.servers": servers,
+                "bootstrap.servers": self._servers,
                 "enable.idempotence": True,
-                "message.timeout.ms": int(seconds * 1_000),
+                "message.timeout.ms": int(self._seconds * 1_000),
                 "linger.ms": 5,
                 "logger": _quiet(),
             }
         )
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="augury kafka", daemon=True)
         self._thread.start()
 
     async def carry_out(self, delivery: Delivery, environment: Environment) -> Outcome:
         """Publish it."""
+        if self._producer is None:
+            self._connect()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
 
@@ -70,6 +79,8 @@ class Kafka:
     async def close(self) -> None:
         """Let go of the broker."""
         self._is_over.set()
+        if self._producer is None:
+            return
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def _poll(self) -> None:

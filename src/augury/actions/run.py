@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from augury.actions.binding import Surroundings, Wired, wire
@@ -16,9 +18,10 @@ from augury.actions.deliver import Counts, Deliverer, Ends
 from augury.actions.outbox import StoredOutbox
 from augury.clock import show_time
 from augury.environment import Environment, real
+from augury.event import key_of
 from augury.history.raw import whole_json
 from augury.local.store.lake_outbox import outbox_at
-from augury.local.store.waiting import Listed, Wanted
+from augury.local.store.waiting import Listed, State, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,6 +81,55 @@ def require_usable(wired: Wired, tell: Callable[[str], None], then: str) -> None
         tell(f"the action `{name}` has no executor: {then}")
 
 
+@dataclass(frozen=True, slots=True)
+class Would:
+    """An action that waits, and who would carry it out; `target` is None where nobody would."""
+
+    listed: Listed
+    target: str | None
+
+
+async def would_carry_out(
+    url: str, around: Surroundings, tell: Callable[[str], None], deliveries: str | None = None
+) -> list[Would]:
+    """What `carry_out` would do with what waits in a store or a lake, in order, and to whom: nothing of it is done.
+
+    Bindings are looked at as they would be: functions are imported, variables read. Nothing is connected to, no row
+    is changed, and somebody else may be at work on the store. Raises what `carry_out` raises.
+    """
+    async with real() as environment:
+        wired = wire(around, environment)
+        try:
+            require_usable(wired, tell, "it would wait in the outbox")
+            targets = {key_of(name): carrier.executor.target for name, carrier in wired.carriers.items()}
+            with opened(url, deliveries) as outbox:
+                waiting = list(outbox.listed(Wanted((State.WAITING,))))
+            return [Would(one, targets.get(key_of(one.action.action))) for one in waiting]
+        finally:
+            await wired.close()
+
+
+def would_line(one: Would) -> str:
+    """One JSON object: that of `augury actions ls`, and `to`, whom it would go to."""
+    return action_line(one.listed, {"to": whole_json(one.target)})
+
+
+def would_table(found: Sequence[Would]) -> pa.Table:
+    """What would be done, for people."""
+    import pyarrow as pa
+
+    columns: dict[str, list[str | int]] = {
+        "action": [f"{row.action}{_in_brackets(row.arguments)}" for row in (one.listed.action for one in found)],
+        "event": [one.listed.action.event for one in found],
+        "of": [one.listed.action.key for one in found],
+        "to": [one.target or "nobody: it waits" for one in found],
+        "tries": [one.listed.action.attempts for one in found],
+        "not before": ["" if one.listed.next_at is None else show_time(one.listed.next_at) for one in found],
+    }
+    kinds = [pa.int64() if name == "tries" else pa.string() for name in columns]
+    return pa.table([pa.array(one, kind) for one, kind in zip(columns.values(), kinds, strict=True)], list(columns))
+
+
 @contextmanager
 def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
     """Ctrl-C and SIGTERM let what is under way come to its end."""
@@ -109,7 +161,7 @@ def lines(url: str, wanted: Wanted, deliveries: str | None = None) -> Iterator[s
     """The actions asked for, a JSON object a line."""
     with opened(url, deliveries) as outbox:
         for one in outbox.listed(wanted):
-            yield _line(one)
+            yield action_line(one)
 
 
 def table(url: str, wanted: Wanted, rows_max: int, deliveries: str | None = None) -> tuple[pa.Table, int]:
@@ -137,7 +189,7 @@ def _in_brackets(arguments: str) -> str:
     return f"({arguments[1:-1]})"
 
 
-def _line(one: Listed) -> str:
+def action_line(one: Listed, more: Mapping[str, str] = MappingProxyType({})) -> str:
     """One JSON object; arguments and key are JSON already, and go in digit by digit."""
     row = one.action
     fields = {
@@ -153,5 +205,6 @@ def _line(one: Listed) -> str:
         "reason": whole_json(one.reason),
         "tried_at": whole_json(None if one.tried_at is None else show_time(one.tried_at)),
         "next_at": whole_json(None if one.next_at is None else show_time(one.next_at)),
+        **more,
     }
     return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n"

@@ -10,7 +10,9 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any, Final
 
 from augury.algebra.wiring import Binding, ExecutorKind, FromEnvironment, Length, Setting
@@ -29,6 +31,7 @@ class ActionSettings:
     modules: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     private_targets: bool = False
+    private_networks: tuple[str, ...] = ()
     bindings: tuple[Binding, ...] = ()
 
 
@@ -57,7 +60,7 @@ def read_settings(text: str, name: str = "augury.toml") -> ActionSettings:
     settings = ActionSettings(
         _texts(table, "modules", wrong),
         _texts(table, "commands", wrong),
-        _truth(table, "private_targets", wrong),
+        *_private(table, wrong),
         tuple(one for one in found if one is not None),
     )
     if not isinstance(bound, dict):
@@ -75,11 +78,16 @@ def _texts(table: Mapping[str, Any], name: str, wrong: list[str]) -> tuple[str, 
     return ()
 
 
-def _truth(table: Mapping[str, Any], name: str, wrong: list[str]) -> bool:
-    found = table.get(name, False)
-    if not isinstance(found, bool):
-        wrong.append(f"`{name}` under [actions] is true or false")
-    return found is True
+def _private(table: Mapping[str, Any], wrong: list[str]) -> tuple[bool, tuple[str, ...]]:
+    """Whether all addresses that are not public may be asked, or those of which networks."""
+    found = table.get("private_targets", False)
+    if isinstance(found, bool):
+        return found, ()
+    if isinstance(found, list) and all(isinstance(one, str) for one in found):
+        with suppress(ValueError):
+            return False, tuple(str(ip_network(one)) for one in found)
+    wrong.append('`private_targets` under [actions] is true, false, or a list of networks: ["10.0.0.0/8"]')
+    return False, ()
 
 
 def _unknown(what: str, name: str, known: Collection[str]) -> str:

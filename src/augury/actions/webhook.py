@@ -48,6 +48,7 @@ class Webhook(HoldsNothing):
     keys: tuple[bytes, ...] = ()
     is_public: bool = True
     engine: str = ""
+    networks: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def target(self) -> str:
@@ -60,7 +61,7 @@ class Webhook(HoldsNothing):
         try:
             answer = await environment.network.request(self._request(delivery, environment.now_us()))
         except NotPublic as error:
-            allow = "allow it by `private_targets = true` under [actions] in augury.toml"
+            allow = "allow it by `private_targets = true`, or a list of networks, under [actions] in augury.toml"
             return Dead(f"{error}: {allow}", is_target=True)
         except Unreachable as error:
             return Again(shortened(str(error)))
@@ -81,7 +82,16 @@ class Webhook(HoldsNothing):
         }
         if self.keys:
             headers["webhook-signature"] = signature(self.keys, delivery.key, seconds, body)
-        return Request("POST", self.url, headers, body, self.seconds, answer_bytes_max=0, is_public=self.is_public)
+        return Request(
+            "POST",
+            self.url,
+            headers,
+            body,
+            self.seconds,
+            answer_bytes_max=0,
+            is_public=self.is_public,
+            networks=self.networks,
+        )
 
 
 @dataclass(frozen=True)

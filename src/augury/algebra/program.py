@@ -78,3 +78,9 @@ class Program:
     def class_plan(self, name: str) -> ClassPlan | None:
         """The class of that name."""
         return next((c for c in self.classes if key_of(c.event_class.name) == key_of(name)), None)
+
+
+def require_program(given: object) -> None:
+    """Raise TypeError for what is no checked program, such as its text."""
+    if not isinstance(given, Program):
+        raise TypeError(f"a {type(given).__name__} is no program: augury.compile(text) makes one")

@@ -7,7 +7,7 @@ were called and what they did is one text of JSON a firing, with times as ISO te
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -109,7 +109,10 @@ def firings_of(program: Program, trigger: Trigger, parts: Sequence[tuple[int, Fi
         [firing.constituents for firing in firings],
         *([firing.parameters[place] for firing in firings] for place in range(len(trigger.parameters))),
         [whole_json(_plain(firing.returned, returns)) for firing in firings],
-        [whole_json([_call(program, rules, call) for call in firing.calls]) for firing in firings],
+        [
+            whole_json([call_row(program, rules[key_of(call.rule)], call) for call in firing.calls])
+            for firing in firings
+        ],
     ]
     schema = shape.schema()
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
@@ -128,8 +131,8 @@ def firing_rows(table: pa.Table, shape: FiringShape) -> list[dict[str, Any]]:
     return [{**row, **{name: json.loads(row[name], parse_float=Decimal) for name in texts}} for row in rows]
 
 
-def _call(program: Program, rules: Mapping[str, Rule], call: Call) -> dict[str, Any]:
-    rule = rules[key_of(call.rule)]
+def call_row(program: Program, rule: Rule, call: Call) -> dict[str, Any]:
+    """What became of a rule of a structure, as JSON has it."""
     wanted = rule.actions if call.outcome is Outcome.HELD else rule.alternatives
     deeds: list[dict[str, Any]] = []
     for deed, said in zip(call.deeds, wanted, strict=False):  # after a failure the rest is not done

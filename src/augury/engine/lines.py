@@ -64,7 +64,7 @@ def version_lines(versions: ClassVersions) -> Iterator[str]:
 
 
 def action_line(action: Action) -> str:
-    """An action as a line of JSON."""
+    """An action as a line of JSON; what a rule did names it and its trigger."""
     row = {"action": action.name, "args": list(action.arguments), "event": action.event, "key": dict(action.key)}
     by = {} if action.trigger is None else {"trigger": action.trigger, "rule": action.rule}
     return whole_json({**row, **by, "tick": moment_of(action.tick)})

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from augury.algebra.program import ClassPlan
+from augury.algebra.program import ClassPlan, Program
+from augury.engine.replacing import Held
 from augury.engine.rows import Rows
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass
@@ -55,6 +56,22 @@ class Post:
 
     det_time: int
     line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A program that takes the place of the one before, after the last committed tick.
+
+    `derived` are the complex classes whose history is another now, by the names that they are matched by; what they had
+    found before is put aside. `purged` are the current versions of events that have left, of all classes, where that is
+    another; None: it is as it was. `begun` are the triggers that begin after the last tick.
+    """
+
+    program: Program
+    derived: Mapping[str, Sequence[tuple[int, ClassVersions]]] = field(default_factory=dict)
+    purged: Mapping[str, Sequence[tuple[int, ClassVersions]]] | None = None
+    begun: frozenset[str] = frozenset()
+    snapshot: Snapshot | None = None
 
 
 class Store(KnownVersions, Protocol):
@@ -113,6 +130,26 @@ class Store(KnownVersions, Protocol):
 
     def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """The firings of a trigger with a greater number, in order, as rows; raises where there is no such trigger."""
+        ...
+
+    def held(self) -> Held:
+        """What there is of which class, also of those no longer in the program."""
+        ...
+
+    def everything(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class that is kept, in order, also what is no longer part of its history."""
+        ...
+
+    def past(self, program: Program) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
+        """What each committed tick read, in order, of the classes that another program has."""
+        ...
+
+    def adopt(self, adoption: Adoption) -> None:
+        """Let another program take the place of the one before, all of it or nothing."""
+        ...
+
+    def begun(self) -> dict[str, int]:
+        """By trigger, by the name it is matched by, the tick after which it began; from the first on: left out."""
         ...
 
     def close(self) -> None:

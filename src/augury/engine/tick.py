@@ -31,7 +31,7 @@ from augury.engine.traces import NOWHERE
 from augury.engine.triggering import Ruling, forget_expired, look
 from augury.event import ClassKind
 from augury.history.arrivals import Arrivals
-from augury.history.schedule import TooManyDue
+from augury.history.schedule import TooManyDue, due_at_most
 from augury.history.versions import WITHDRAWN
 from augury.kernels.batch import Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
@@ -426,6 +426,17 @@ def ticks(
         yield ticked
     if settles and until is not None and state.tick is not None and _is_to_come(last, state):
         yield tick(plan, state, Arrivals(), last, ports)
+
+
+def require_few_due(plan: EnginePlan, state: EngineState, came: Arrivals, until: int | None) -> None:
+    """Raise `TooManyDue` where the clock would post too much, before the first tick of a replay or a step is done."""
+    first, last = came.first_us() if state.tick is None else state.tick, came.last_us()
+    end = last if until is None else until
+    if first is None or end is None:
+        return
+    for code, schedule in plan.clocks:
+        name = plan.program.classes[plan.received[code]].event_class.name
+        due_at_most(name, schedule, tick_at_most(first, plan.chronon_us), end)
 
 
 def _from(first: int, came: Arrivals, plan: EnginePlan) -> Iterator[tuple[int, Arrivals]]:

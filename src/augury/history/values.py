@@ -37,8 +37,8 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[
 _WIDE: Final = decimal.Context(prec=2 * t.PRECISION_MAX + 1)
 """Room for the digits of every type before and after the point."""
 
-_ISO_LENGTH: Final = 20
-"""Of `2026-01-01T09:00:00Z`, the common spelling, which Arrow reads fast."""
+_ISO_LENGTHS: Final = (20, 27)
+"""Of `2026-01-01T09:00:00Z` and `2026-01-01T09:00:00.123456Z`, the common spellings, which Arrow reads fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,11 @@ def _all_within(values: pa.Array, low: int, high: int) -> bool:
 
 def _moment_words(values: pa.Array, text: bool) -> pa.Array:
     lengths = pc.min_max(pc.binary_length(values)).as_py()
-    if lengths["min"] == lengths["max"] == _ISO_LENGTH and pc.all(pc.ends_with(values, "Z")).as_py():
+    if (
+        lengths["min"] == lengths["max"]
+        and lengths["min"] in _ISO_LENGTHS
+        and pc.all(pc.ends_with(values, "Z")).as_py()
+    ):
         try:
             return _moments(values.cast(arrow_type(t.TIMESTAMP)))
         except pa.ArrowInvalid:

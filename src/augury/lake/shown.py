@@ -28,7 +28,7 @@ from augury.kernels.columns.column import Mask
 from augury.lake.errors import CorruptFile, LakeFailed, NoSuchClass, NoSuchCommit, NoSuchTrigger
 from augury.lake.firings import firings
 from augury.lake.lake import Lake
-from augury.lake.logs import actions, log
+from augury.lake.logs import actions, log, ticks
 from augury.lake.manifest import Kind, Manifest
 from augury.lake.order import Order, conformed, order_of, shown, whole
 from augury.lake.retention import kept_places, purged_numbers
@@ -147,8 +147,9 @@ class LakeHistory:
         return self._log(Kind.REJECTED)
 
     def ticks(self) -> pa.Table:
-        """The ticks."""
-        return self._log(Kind.TICKS)
+        """The ticks, a row each."""
+        with self._while_files_last():
+            return ticks(self.lake.files, self.snapshot)
 
     def duckdb(self, *names: str) -> Any:
         """A DuckDB with a view for each class and trigger, and `…_now` for what is current; tables in memory.

@@ -53,6 +53,6 @@ def ask_lake_log(path: str, log: str, compile: Callable[[str], Program]) -> Answ
         case "rejected":
             return Answer(found.rejected())
         case "actions":
-            return Answer(found.actions())
+            return Answer(found.actions().drop_columns(["rank", "line"]))  # how they are ordered and printed
         case _:
             raise LakeError(f"a lake has no {log}: its program says which classes there are, in {path}/programs")

@@ -90,6 +90,11 @@ class Posts:
         """The places of posts whose answers somebody waits for: known before anybody can read them."""
         self._settle()
 
+    def turn_to(self, program: Program) -> None:
+        """Take events of another program from now on; what waits is read as that one says."""
+        with self._writing:
+            self._program, self._det_fields, self._is_fine = program, _det_fields(program), plainly_fine(program)
+
     def post(self, event: Mapping[str, Any] | str, *, wait: bool, ask: bool = False) -> Receipt | None:
         """Write an event, with those of others who wait; or leave it to the next who does."""
         ticket = self._ticket(event, wait)
@@ -116,10 +121,17 @@ class Posts:
 
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
         """Write events in their order, as one; for each why it is refused, or None. Raises what the store does."""
-        tickets = [self._ticket(event, False) for event in events]
+        tickets = [self._ticket(event, True) for event in events]
+        for ticket in tickets:
+            ticket.is_left = (
+                True  # whoever writes them, nobody sleeps; and what cannot be written is not kept for later
+            )
         with self._leading:
             self._queue.extend(tickets)
         self.flush()
+        failed = next((one.error for one in tickets if one.error and not isinstance(one.error, PostRefused)), None)
+        if failed is not None:  # another wrote them along with its own, and could not
+            raise failed
         return [None if ticket.error is None else str(ticket.error) for ticket in tickets]
 
     def _ticket(self, event: Mapping[str, Any] | str, wait: bool) -> _Ticket:
@@ -250,7 +262,7 @@ class Posts:
         self.asked.update(place for place, ticket in zip(places, tickets, strict=True) if ticket.is_asked)
         self._last, self._doubtful = places[-1], None
         # Those who wait now may come again, and those who came meanwhile are there.
-        self._expected = sum(ticket.is_awaited for ticket in tickets) + len(self._queue)
+        self._expected = sum(ticket.is_awaited and not ticket.is_left for ticket in tickets) + len(self._queue)
         self._write_seconds = perf_counter() - begun
         for number, (ticket, place) in enumerate(zip(tickets, places, strict=True)):
             if number in reasons:

@@ -11,21 +11,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
-from threading import Event, RLock, Thread
+from threading import RLock
 from types import TracebackType
 from typing import Any, Final
 
 import pyarrow as pa
 
 from augury import limits
-from augury.algebra.program import Program
+from augury.algebra.program import Program, require_program
 from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
 from augury.engine.firing import read_post
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Snapshot, Store, Torn
+from augury.engine.reaching import reached, turns_after
+from augury.engine.rebuilding import begin_triggers
+from augury.engine.replacing import Changes, compare
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
 from augury.engine.state import EngineState, initial
 from augury.engine.steps import turn
@@ -39,7 +41,9 @@ from augury.kernels.firing import Functions, Switched, Turned
 from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
 from augury.local.answers import Answer
+from augury.local.applying import apply_at_boundary
 from augury.local.calling import CalledFunctions
+from augury.local.following import Follower
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
 from augury.local.stepping import Steps
 from augury.local.store.errors import AlreadyCommitted
@@ -84,6 +88,7 @@ class LocalEngine:
         `functions` are called at once by rules whose actions have their names, and give a value back; all other actions
         wait in the outbox. `post_depth_max` is how many posts of rules may follow from one another.
         """
+        require_program(program)
         selects = runnable(program)
         self.program = program
         self.clock = clock
@@ -98,7 +103,7 @@ class LocalEngine:
         self._is_behind = False
         self._started_at: int | None = None
         self._read_since_snapshot = 0
-        self._live: _Live | None = None
+        self._live: Follower | None = None
         self._store: Store = _opened(program, store, self._report)
         try:
             calling = CalledFunctions(functions)
@@ -126,7 +131,7 @@ class LocalEngine:
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
         """Hand over events in their order; once it returns all survive a crash. For each why it is refused, or None.
 
-        Raises what the store does when it cannot write; then they may be there all the same, or come there later.
+        Raises what the store does when it cannot write; then they may be there all the same: only the answer was lost.
         """
         self._refuse_if_closed()
         return self._posts.post_all(events)
@@ -176,9 +181,7 @@ class LocalEngine:
             raise KeyError(f"the program has no {kind} called {name}")
         with self._working:
             self._steps.read_all()
-            reached = self._state.chronon.upto
-            after = self._state.tick if reached is None else reached
-            self._store.switch(Turned(self._state.seq, after, kind, name, on))
+            self._store.switch(Turned(self._state.seq, reached(self._state), kind, name, on))
             turn(self._state.triggers, kind, name, on)
 
     def is_on(self, kind: Switched, name: str) -> bool:
@@ -290,6 +293,21 @@ class LocalEngine:
         assert self._state.tick is not None
         return Snapshot(self._state.tick, saved_state(self._plan, self._state))
 
+    # ---- another program -------------------------------------------------------------------------
+
+    def plan(self, program: Program) -> Changes:
+        """What it would do if another program took the place of this one; nothing is changed."""
+        return compare(self.program, program, self._store.held())
+
+    def apply(self, program: Program) -> Changes:
+        """Let another program take the place of this one, at a tick boundary, all of it or nothing; says what it did.
+
+        A chronon that is half read is read to its end first, for which an engine with a clock waits. Raises
+        `CannotChange` for what cannot be, `CannotRun`, and what the store does; then everything is as it was.
+        """
+        self._refuse_if_closed()
+        return apply_at_boundary(self, program)
+
     # ---- recovering ------------------------------------------------------------------------------
 
     def _reload(self) -> None:
@@ -306,16 +324,16 @@ class LocalEngine:
         if last is not None:
             reads = self._whole(state, self._store.read_after(state.tick))
             turns = self._turned_after(state.tick)
+            begun = self._store.begun()
             for ticked in ticks_again(self._plan, state, reads, last, self._ports, turns):
                 self._read_since_snapshot += sum(map(len, ticked.read))
+                begin_triggers(self._plan, state, begun)
         state.triggers.fired = {key_of(name): count for name, count in self._store.firing_counts().items()}
         state.triggers.pending = [read_post(text) for text in self._store.posts_pending()]
         return state
 
     def _turned_after(self, tick: int | None) -> list[Turned]:
-        """The switches that were made after a tick; all of them if there was none."""
-        every = self._store.switched()
-        return [one for one in every if tick is None or (one.after_us is not None and one.after_us >= tick)]
+        return turns_after(self._store.switched(), tick)
 
     def _from_snapshot(self) -> EngineState:
         unused = 0
@@ -411,7 +429,7 @@ class LocalEngine:
             self._started_at = self.clock() // self._plan.chronon_us * self._plan.chronon_us
             if self._state.tick is None and self._state.chronon.upto is None:
                 self._state.tick = self._started_at
-            self._live = _Live(self, self.clock)
+            self._live = Follower(self, self.clock)
 
     def stop(self) -> None:
         """Stop following the clock, between two ticks."""
@@ -439,43 +457,6 @@ class LocalEngine:
     ) -> None:
         """Close it."""
         self.close()
-
-
-class _Live:
-    """A thread that moves an engine on by the wall clock."""
-
-    def __init__(self, engine: LocalEngine, clock: Callable[[], int]) -> None:
-        self._engine, self._clock, self._over = engine, clock, Event()
-        self._failure: str | None = None
-        self._thread = Thread(target=self._run, name="augury ticks", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        chronon_us = self._engine.program.settings.chronon_us
-        while not self._over.wait((chronon_us - self._clock() % chronon_us) / 1_000_000):
-            try:
-                self._go_on(self._clock() // chronon_us * chronon_us)
-                self._failure = None
-            except Exception as error:
-                self._tell(error)
-
-    def _go_on(self, until: int) -> None:
-        with closing(self._engine.ticks_to(until)) as going:
-            for _ in going:
-                if self._over.is_set():
-                    return
-
-    def _tell(self, error: Exception) -> None:
-        """Report what went wrong, once as long as it does."""
-        failure = f"a tick could not be kept: {error}; it is tried again at the next"
-        if failure != self._failure:
-            self._engine._report(failure)
-            LOG.debug("where it went wrong", exc_info=error)
-        self._failure = failure
 
 
 def wall_clock() -> int:

@@ -11,8 +11,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from augury.engine.reaching import (
+    begins_at,
+    first_before,
+    now_or_later,
+    reached,
+    tick_before,
+    to_be_read,
+    turn_by_now,
+)
 from augury.engine.steps import turn
-from augury.engine.tick import step, tick_at_most
+from augury.engine.tick import step
 from augury.history.arrivals import Arrivals, arrivals
 from augury.history.raw import Broken, RawRows
 from augury.kernels.firing import Turned
@@ -56,9 +65,7 @@ class Steps:
             return Arrivals(), []
         engine = self._engine
         raw = RawRows(POSTED, [waiting[place] for place in places], places)
-        reached = engine._state.chronon.upto
-        floor = engine._state.tick if reached is None else reached
-        return arrivals(engine.program, [raw], until_us=until, not_before_us=floor), places
+        return arrivals(engine.program, [raw], until_us=until, not_before_us=reached(engine._state)), places
 
     def answer(self, place: int) -> Answer:
         """Read up to a post, with all that came before it; it may have been read with another's."""
@@ -78,7 +85,7 @@ class Steps:
         self._be_sound()
         now = self._engine._now()
         if now is not None and any(place not in self._taken for place in self._engine._posts.waiting()):
-            self._read(max(now, self._engine._state.chronon.upto or 0))
+            self._read(now_or_later(self._engine._state, now))
 
     def _be_sound(self) -> None:
         if self._engine._is_spoiled:
@@ -87,7 +94,8 @@ class Steps:
             pass
 
     def _read(self, upto: int) -> None:
-        for _ in self._engine._ticks(tick_at_most(upto, self._engine._plan.chronon_us)):
+        last = tick_before(self._engine._plan, self._engine._state, upto)
+        for _ in () if last is None else self._engine._ticks(last):
             pass
         self.step(upto)
 
@@ -101,8 +109,7 @@ class Steps:
         asked = [place for place in sorted(engine._posts.asked) if place not in self._taken]
         rows = engine._posts.waiting() if asked else {}
         times = [time for place in asked if place in rows and (time := self._det_time(place, rows)) is not None]
-        first = min(times, default=until)
-        return first if first < until else None
+        return first_before(times, until)
 
     def _time_of(self, place: int) -> int | None:
         """How far time has to go for a post to be read; None if that is later than now, or it has been read."""
@@ -110,13 +117,7 @@ class Steps:
         rows = engine._posts.waiting()
         if place not in rows:
             return None
-        now, det = engine._now(), self._det_time(place, rows)
-        reached = engine._state.chronon.upto or engine._state.tick or 0
-        known = [reached] if det is None else [reached, det]
-        if now is None:
-            return max(known)
-        # An event that was posted a moment ago may be a moment ahead of a clock that is asked again.
-        return None if det is not None and det > now + _AHEAD_US else max([now, *known])
+        return to_be_read(engine._state, self._det_time(place, rows), engine._now())
 
     def _det_time(self, place: int, rows: Waiting) -> int | None:
         """When a post was detected; None if it is refused whatever else is there."""
@@ -159,23 +160,11 @@ class Steps:
         steps = {
             int(name.removeprefix(_STEP)): json.loads(v) for name, v in remembered.items() if name.startswith(_STEP)
         }
-        if engine._state.tick is None and begun is not None and all(upto >= begun for upto, _ in steps.values()):
-            engine._state.tick = begun
+        begins_at(engine._state, begun, [upto for upto, _ in steps.values()])
         left = list(turns)
         for number in sorted(steps):
-            self._turn(left)
+            turn_by_now(engine._state, left)
             upto, last = steps[number]
             self._step(upto, last, is_again=True)
-        self._turn(left, every=True)
-
-    def _turn(self, left: list[Turned], *, every: bool = False) -> None:
-        """Make the switches that were made by now."""
-        state = self._engine._state
-        reached = state.tick if state.chronon.upto is None else state.chronon.upto
-        while left and (every or (left[0].after_seq <= state.seq and (left[0].after_us or 0) <= (reached or 0))):
-            one = left.pop(0)
-            turn(state.triggers, one.kind, one.name, one.on)
-
-
-_FOR_EVER: Final = 1 << 62
-_AHEAD_US: Final = 1_000_000
+        for one in left:
+            turn(engine._state.triggers, one.kind, one.name, one.on)

@@ -21,7 +21,7 @@ from augury.engine.plan import engine_plan, ticks_too_often
 from augury.engine.ports import Store
 from augury.engine.progress import Tell, at_tick
 from augury.engine.state import initial
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, require_few_due, ticks
 from augury.engine.ticked import Ticked
 from augury.event import ClassKind
 from augury.history.arrivals import Arrivals
@@ -67,13 +67,14 @@ class TickReplay:
     def _ticks(self) -> Iterator[Ticked]:
         came = self.came
         plan = engine_plan(self.program, flat=len(came) >= FLAT_ROWS_MIN)
-        ids = KnownIds()
+        state, ids = initial(plan), KnownIds()
         ports = Ports(self.selects, self.store or ids, time.perf_counter)
         if self.until_us is None and not len(came):
             self.rejected = told(came.refusals, came.place)
         first, newest_us = None, came.last_us()
         try:
-            for ticked in ticks(plan, initial(plan), came, self.until_us, ports):
+            require_few_due(plan, state, came, self.until_us)
+            for ticked in ticks(plan, state, came, self.until_us, ports):
                 if self.store is None:
                     ids.note(ticked)
                 else:

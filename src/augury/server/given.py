@@ -78,3 +78,33 @@ def state_beside(store: str) -> Path:
     if "://" in store:
         raise CannotServe("name the folder in which detectors remember: --state FOLDER")
     return Path(f"{store}.sensed")
+
+
+def tokens_beside(store: str) -> Path | None:
+    """The file of tokens of a store if none is named: beside a store that is a file."""
+    return None if "://" in store and not store.startswith("sqlite") else Path(f"{_plain(store)}.tokens")
+
+
+def tokens_of(path: Path | None, store: str) -> Path | None:
+    """The file of tokens that a server asks for: the one that is named, or the one beside the store, if it is there."""
+    if path is not None:
+        return path
+    found = tokens_beside(store)
+    return found if found is not None and found.exists() else None
+
+
+def token_in(variable: str | None, variables: Mapping[str, str]) -> str | None:
+    """The token in an environment variable; None where none is named. Raises `CannotServe`."""
+    if variable is None:
+        return None
+    if not (found := variables.get(variable, "").strip()):
+        raise CannotServe(f"the environment variable `{variable}` is not set, which should hold the token")
+    return found
+
+
+def _plain(store: str) -> str:
+    from augury.local.store.database import database
+
+    held = database(store)
+    held.close()
+    return held.place

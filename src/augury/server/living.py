@@ -1,4 +1,4 @@
-"""Processes that go on until they are told to end: engines, detectors that feed them, executors, or all in one.
+"""Processes that go on until they are told to end: servers, detectors that feed them, executors, or all in one.
 
 In: a checked program and where it lives. Out: an exit code. SIGINT and SIGTERM end them between two steps, with all
 that was taken kept.
@@ -11,16 +11,18 @@ import fcntl
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from augury import limits
 from augury.actions.binding import Surroundings, wire
 from augury.actions.deliver import Ends
 from augury.actions.event import EnginePoster
 from augury.actions.run import delivering, require_usable
+from augury.actions.settings import ActionSettings
 from augury.algebra.program import Program
 from augury.detectors.http_sink import HttpSink
 from augury.detectors.opening import opened
@@ -35,29 +37,51 @@ from augury.server.sensing import detectors_app
 Tell = Callable[[str], None]
 
 
-async def live_engine(
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How a server is reached: where it listens, who may ask, and how often."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tokens: Path | None = None
+    requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND
+
+
+async def live_server(
     program: Program,
     store: str,
-    host: str,
-    port: int,
+    serving: Serving,
     tell: Tell,
     state: Path | None = None,
     acting: Surroundings | None = None,
+    settings: ActionSettings | None = None,
     over: asyncio.Event | None = None,
 ) -> None:
-    """An engine that follows the wall clock, with its inbox, until a signal, or until `over` is set.
+    """An engine that follows the wall clock behind HTTP, until a signal, or until `over` is set.
 
     With `state`, the program's detectors feed it, and remember there; with `acting`, its actions are carried out, here
     or elsewhere. Port 0 is any that is free; what is told says which. Raises what opening a store does, and
-    `CannotServe`, `BadDetector`, `CannotCarryOut`.
+    `CannotServe`, `BadDetector`, `CannotCarryOut`, `NoFunction`.
     """
     from augury.local.running import LocalEngine
-    from augury.server.posting import engine_app
+    from augury.server.app import server_app
+    from augury.server.functions import RuleFunctions
+    from augury.server.listening import answering, require_safe
+    from augury.server.served import Served
+    from augury.server.tokens import Tokens
 
+    tokens = None if serving.tokens is None else Tokens(serving.tokens)
+    require_safe(serving.host, tokens is not None)
     over = _over_at_signal(over)
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
-        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, clock=environment.now_us))
+        functions = None
+        if acting is None or acting.elsewhere is None:
+            functions = RuleFunctions(program, settings or ActionSettings())
+        called = None if functions is None else functions.by_action()
+        engine = await asyncio.to_thread(
+            lambda: LocalEngine(program, store, clock=environment.now_us, functions=called)
+        )
         stack.callback(engine.close)
         deliverer = detectors = None
         if acting is not None:
@@ -66,14 +90,26 @@ async def live_engine(
         if state is not None:
             sinks = {store: EngineSink(engine, store)}
             detectors = _detectors(program, sinks, state, environment, tell, stack)
-        address = await stack.enter_async_context(_served(engine_app(engine, detectors, deliverer), host, port))
+        served = Served(engine, store, environment, detectors, deliverer, functions)
+        stack.push_async_callback(served.close)
+        gate = server_app(served, tokens, serving.requests_a_second)
+        address = await stack.enter_async_context(answering(gate, serving.host, serving.port))
+        stack.callback(served.over.set)  # who is told live goes first, for nobody waits for that to end
         engine.start()
         if deliverer is not None:
             await stack.enter_async_context(_at_work(deliverer.run(Ends.NEVER), deliverer.ask_to_stop, over))
         if detectors is not None:
             await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))
-        tell(f"the engine listens at {address}")
+        tell(f"the server listens at {address}")
         await over.wait()
+
+
+def run_server(living: Coroutine[Any, Any, None]) -> None:
+    """Run a server to its end, by a quicker loop than Python's own."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(living)
 
 
 async def live_executors(
@@ -111,15 +147,16 @@ async def live_detectors(
     once: bool = False,
     host: str = "127.0.0.1",
     port: int | None = None,
+    token: str | None = None,
 ) -> int:
     """The detectors of a program, feeding engines at addresses; gives an exit code.
 
     With `once` every detector looks once, all engines take what it saw, and that is all. With a port they answer
-    there.
+    there. `token` lets them post.
     """
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
-        sinks: dict[str, Sink] = {url.rstrip("/"): HttpSink(url, environment) for url in engines}
+        sinks: dict[str, Sink] = {url.rstrip("/"): HttpSink(url, environment, token) for url in engines}
         detectors = _detectors(program, sinks, state, environment, tell, stack)
         if once:
             try:

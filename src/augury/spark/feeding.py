@@ -13,15 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from augury import types as t
-from augury.algebra.expression import Primitive
-from augury.algebra.operators import COMPARISONS, Operator
+from augury.algebra.operators import Operator
 from augury.algebra.scalar import Apply, Constant, Field, Scalar
 from augury.engine.keys import Key
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT
 from augury.kernels.columns.column import DAY_US
-from augury.kernels.match.leaves import code_of
 from augury.spark.layout import HISTORY_COLUMNS, OCCURRENCE, VERSION, spark_type, value_name
+from augury.spark.masks import needed
 from augury.spark.stage import Group
 
 ColumnOf = Callable[[int, int], Column]
@@ -131,52 +130,31 @@ def matters(group: Group, column_of: ColumnOf) -> Column | None:
     """
     if group.leaves is None:
         return None
-    tests: dict[int, list[Column] | None] = {code: [] for code in group.own}
-    for leaf in group.leaves:
-        code = code_of(group.classes, leaf.event_class)
-        of_class = tests.get(code)
-        if of_class is None:
-            continue
-        test = _leaf(leaf, group.classes[code], partial(column_of, code))
-        tests[code] = None if test is None else [*of_class, test]
+    tests = needed(group.leaves, group.classes, group.own)
     if all(of_class is None for of_class in tests.values()):
         return None
-    each = [_of_class(code, of_class) for code, of_class in tests.items() if of_class != []]
+    each = [_of_class(code, group.classes[code], told, column_of) for code, told in tests.items() if told != []]
     return reduce(Column.__or__, each) if each else f.lit(False)
 
 
-def _of_class(code: int, tests: list[Column] | None) -> Column:
+def _of_class(code: int, event_class: EventClass, told: list[Scalar] | None, column_of: ColumnOf) -> Column:
     here = f.col("code") == code
-    return here if tests is None else here & reduce(Column.__or__, tests)
-
-
-def _leaf(leaf: Primitive, event_class: EventClass, column: Callable[[int], Column]) -> Column | None:
+    if told is None:
+        return here
     numbers = {key_of(attribute.name): i for i, attribute in enumerate(event_class.attributes)}
-    pairs = zip(event_class.attributes, leaf.bindings, strict=False)
-    tests = [
-        _compared(Operator.EQ, Field("", a.name, a.type), b, numbers, column)
-        for a, b in pairs
-        if isinstance(b, Constant) and b.value is not None
-    ]
-    tests.append(None if leaf.mask is None else _plain(leaf.mask, numbers, column))
-    known = [test for test in tests if test is not None]
-    return reduce(Column.__and__, known) if known else None
+    return here & reduce(Column.__or__, [_test(one, numbers, partial(column_of, code)) for one in told])
 
 
-def _plain(mask: Scalar, numbers: Mapping[str, int], column: Callable[[int], Column]) -> Column | None:
-    """A mask as a Spark expression that is true wherever it is true or in error; None where that may be anywhere."""
-    match mask:
+def _test(told: Scalar, numbers: Mapping[str, int], column: Callable[[int], Column]) -> Column:
+    match told:
         case Apply(operator=Operator.AND, operands=operands):
-            known = [c for c in (_plain(o, numbers, column) for o in operands) if c is not None]
-            return reduce(Column.__and__, known) if known else None
+            return reduce(Column.__and__, [_test(one, numbers, column) for one in operands])
         case Apply(operator=Operator.OR, operands=operands):
-            every = [_plain(o, numbers, column) for o in operands]
-            known = [c for c in every if c is not None]
-            return reduce(Column.__or__, known) if len(known) == len(every) else None
-        case Apply(operator=operator, operands=(Field() as field, Constant() as constant)) if operator in COMPARISONS:
-            return _compared(operator, field, constant, numbers, column)
+            return reduce(Column.__or__, [_test(one, numbers, column) for one in operands])
+        case Apply(operator=operator, operands=(Field() as field, Constant() as constant)):
+            return _COMPARED[operator](column(numbers[key_of(field.name)]), f.lit(constant.value))
         case _:
-            return None
+            raise AssertionError("masks are made of AND, OR and comparisons")
 
 
 _COMPARED: Mapping[Operator, Callable[[Column, Column], Column]] = {
@@ -187,15 +165,3 @@ _COMPARED: Mapping[Operator, Callable[[Column, Column], Column]] = {
     Operator.GT: lambda left, right: left > right,
     Operator.GE: lambda left, right: left >= right,
 }
-
-
-def _compared(
-    operator: Operator, field: Field, constant: Constant, numbers: Mapping[str, int], column: Callable[[int], Column]
-) -> Column | None:
-    """Whole numbers with whole numbers, and texts with equal texts: what no rounding or collation could change."""
-    whole = isinstance(field.type, t.Int | t.BigInt) and isinstance(constant.type, t.Int | t.BigInt)
-    text = isinstance(field.type, t.String) and isinstance(constant.value, str) and operator is Operator.EQ
-    at = numbers.get(key_of(field.name))
-    if not (whole or text) or constant.value is None or at is None:
-        return None
-    return _COMPARED[operator](column(at), f.lit(constant.value))

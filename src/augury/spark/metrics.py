@@ -7,11 +7,13 @@ nothing itself: what is scraped is what the watch knows at that moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from augury.metrics import families, gauges_of_ticks
 
 
 class Progressing(Protocol):
@@ -46,16 +48,6 @@ class Progressing(Protocol):
         """The size of the states of all slots."""
 
 
-_COUNTED: Final = {
-    "read": "Versions that were accepted.",
-    "derived": "Versions of complex events.",
-    "actions": "Actions that fired.",
-    "rejected": "Events that were refused.",
-    "absorbed": "Duplicates that were absorbed.",
-    "purged": "Events that left the live views.",
-}
-
-
 class _Progress(Collector):
     def __init__(self, progress: Callable[[], Progressing]) -> None:
         self._progress = progress
@@ -65,19 +57,12 @@ class _Progress(Collector):
         now = self._progress()
         gauges = {
             "augury_commit": ("The number of the last commit.", float(now.commit)),
-            "augury_last_seq": ("The last number that was given to a version.", float(now.last_seq)),
             "augury_commit_seconds": ("What the last commit took, all its ticks together.", now.seconds),
             "augury_state_bytes": ("The size of the states of all slots.", float(now.state_bytes)),
             "augury_live_events": ("Events in the live views.", float(now.counts.get("live", 0))),
+            **gauges_of_ticks(now.last_tick, now.last_seq, now.lag_seconds),
         }
-        if now.lag_seconds is not None:
-            gauges["augury_lag_seconds"] = ("How far the last tick is behind the clock.", now.lag_seconds)
-        if now.last_tick is not None:
-            gauges["augury_last_tick_timestamp_seconds"] = ("The last tick.", now.last_tick / 1_000_000)
-        for name, (told, value) in gauges.items():
-            yield GaugeMetricFamily(name, told, value)
-        for name, told in _COUNTED.items():
-            yield CounterMetricFamily(f"augury_{name}", told, now.counts.get(name, 0))
+        yield from families(gauges, now.counts)
 
 
 class MetricsServer:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Aggregate, Anything, MatchPlan, Primitive, parts
 from augury.algebra.program import ClassPlan, Cron, Every, Program
-from augury.algebra.scalar import Field, Previous, Scalar, leaves
+from augury.algebra.scalar import Field, Previous, Scalar, dump, leaves
 from augury.algebra.select import SelectPlan
 from augury.engine.keys import NO_VARIABLE, Key, counts, hears_all, history_codes, match_ways
 from augury.event import ClassKind, EventClass, key_of
@@ -25,8 +25,10 @@ from augury.kernels.match.chunks import why_in_one
 from augury.kernels.match.leaves import code_of, looks_back
 from augury.kernels.match.refusals import refusal
 from augury.spark.composite import composite_stage
+from augury.spark.masks import needed
 from augury.spark.stage import (
     ENGINE,
+    Group,
     NotOnSpark,
     Stage,
     columns_sent,
@@ -76,14 +78,30 @@ def _classes(program: Program, plan: ClassPlan) -> tuple[EventClass, ...]:
 def explain_plan(program: Program) -> str:
     """The plan as text: per stage its classes, keys and shuffles, or ranges, or why it runs in one partition."""
     lines = _accepting(subscribed(program))
-    shared = {stage.number: group.stages[0] for group in groups_of(stages_of(program)) for stage in group.stages[1:]}
+    groups = groups_of(stages_of(program))
+    shared = {stage.number: group.stages[0] for group in groups for stage in group.stages[1:]}
+    pushed = {group.stages[0].number: _pushed(group) for group in groups}
     for stage in stages_of(program):
         sent = ", ".join(stage.classes[code].name for code in stage.sent) or "nothing"
         columns = ", ".join(f"{stage.classes[c].name}.{stage.classes[c].attributes[i].name}" for c, i in stage.columns)
         lines.append(f"{', '.join(c.name for c in stage.found)}: {_brought(stage, shared.get(stage.number))}")
         besides = ", with positions" if stage.counted else ", with the clock" if stage.timed else ""
         lines.append(f"  reads {sent}{besides}; columns {columns or 'none'}")
+        lines += pushed.get(stage.number, [])
     return "\n".join(lines)
+
+
+def _pushed(group: Group) -> list[str]:
+    """What Spark tells by itself of the rows that come together for some stages, before they are shuffled."""
+    told = {} if group.leaves is None else needed(group.leaves, group.classes, group.own)
+    masks = [(group.classes[code].name, of_class) for code, of_class in told.items() if of_class]
+    return [f"  pushed down: {name} only where {' OR '.join(_dumped(of_class))}" for name, of_class in masks]
+
+
+def _dumped(masks: Sequence[Scalar]) -> list[str]:
+    """Each once, however many leaves have it."""
+    texts = list(dict.fromkeys(map(dump, masks)))
+    return texts if len(texts) == 1 else [f"({text})" if " AND " in text else text for text in texts]
 
 
 def _brought(stage: Stage, first: Stage | None) -> str:

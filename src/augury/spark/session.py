@@ -83,9 +83,11 @@ def require_java() -> str:
     if java is None:
         raise NoSpark("Spark needs Java, and there is none", help_)
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError):
         raise NoSpark(f"Spark needs Java, and `{java}` does not start", help_) from None
+    # It begins with the options that it takes from the environment, and is the same Java with others.
+    told = "".join(line for line in said.splitlines(keepends=True) if not line.startswith("Picked up "))
     found = re.search(r'version "(?:1\.)?(\d+)', told)
     if found is not None and int(found[1]) < JAVA_MIN:
         raise NoSpark(f"Spark needs Java {JAVA_MIN} or later, and `{java}` is Java {found[1]}", help_)

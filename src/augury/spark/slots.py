@@ -34,7 +34,7 @@ from augury.engine.sharded import (
 )
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.engine.state import EngineState, initial
-from augury.engine.tick import Ports, next_tick, ticks
+from augury.engine.tick import Ports, next_tick, require_few_due, ticks
 from augury.engine.ticked import Ticked
 from augury.history.arrivals import Arrivals, ClassRows
 from augury.history.schedule import TooManyDue
@@ -160,6 +160,7 @@ def _ticked(step: Step, kit: Kit, state: EngineState, came: Arrivals) -> list[Ti
     found = []
     first = step.first_tick
     try:
+        require_few_due(kit.plan, state, came, step.until_us)
         for one in ticks(kit.plan, state, came, step.until_us, Ports(kit.selects, ids), first=first, settles=False):
             ids.note(one)
             found.append(one)

@@ -35,6 +35,7 @@ from augury.spark.metrics import MetricsServer
 from augury.spark.session import NoSpark
 from augury.spark.shipped import require_shipped
 from augury.spark.sinks import Sink
+from augury.spark.sources_lines import SourceError
 from augury.spark.sources_schema import is_lines, require_fit
 from augury.spark.stepping import NOTHING_TOLD, ingested, told
 
@@ -293,13 +294,17 @@ def watch(
     clock; "data" makes a replay of it. `buckets` says into how many pieces events are put by key; it is settled when
     the store is made. `sinks` are told of each commit. `trigger` is Spark's. Where the program has changed since, its
     new complex classes are derived from the history, from `backfill_from` on or from its beginning. With a
-    `metrics_port` it answers Prometheus on loopback; 0 takes a free one. Raises `SourceError` with all columns that can
-    never fit, before a folder is made.
+    `metrics_port` it answers Prometheus on loopback; 0 takes a free one. Raises `SourceError` for a frame that is no
+    stream, or with all columns that can never fit, before a folder is made.
     """
     if is_remote():
         # Spark would run the function of a batch in a process of the server, where nothing of the watch is.
         help_ = "run it where Spark runs: by spark-submit, or in a session with a master"
         raise NoSpark("a watch does not run over Spark Connect", help_)
+    if not stream.isStreaming:
+        raise SourceError(
+            "a watch is over a stream, and this frame is none: read it by readStream, or give it to detect"
+        )
     if stream.columns != PIECES.names:
         require_fit(program, stream)
     spark = stream.sparkSession

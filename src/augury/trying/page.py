@@ -14,6 +14,7 @@ from typing import Final
 from augury.algebra.program import Program
 from augury.clock import show_time
 from augury.history.raw import json_literal
+from augury.trying.firings import Triggered, acts_of, heading, rule_texts
 from augury.trying.page_markup import Markup, joined, tag
 from augury.trying.page_style import SCRIPT, STYLE
 from augury.trying.page_svg import PALETTE, time_line
@@ -61,7 +62,7 @@ def _header(name: str, program: Program, ticks: Sequence[Shown], drawn: Sequence
         (len(ticks), "tick"),
         (sum(len(one.arrived) for one in ticks), "version"),
         (sum(len(one.derived) for one in ticks), "complex version"),
-        (sum(len(one.fired) for one in ticks), "action"),
+        (sum(len(one.fired) + sum(map(acts_of, one.triggered)) for one in ticks), "action"),
         (sum(len(one.rejected) for one in ticks), "rejected event"),
     ]
     told = ", ".join(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts)
@@ -115,6 +116,7 @@ def _tick(shown: Shown) -> Markup:
         _part("derived", [_derived(one, tick) for one in shown.derived]),
         _part("failed", [_item(name, reason) for name, reason in shown.failed]),
         _part("fired", [_acted(one) for one in shown.fired]),
+        _part("triggered", [_triggered(one) for one in shown.triggered]),
         _part("purged", [tag("li", tag("code", one.text)) for one in shown.purged]),
         _part("pending", list(_pending(shown.pending, tick))),
     ]
@@ -146,6 +148,12 @@ def _acted(acted: Acted) -> Markup:
     text = f"{acted.action.name}({', '.join(map(json_literal, acted.action.arguments))})"
     values = [f"{name} = {shown_value(value)}" for name, value in acted.values.items()]
     return _item(text, f"for {acted.version.text}", f"ON {acted.condition}", *values)
+
+
+def _triggered(one: Triggered) -> Markup:
+    text, at = heading(one)
+    lines = [line for rule in one.rules for line in rule_texts(rule)]
+    return _item(text, at, *(f"{what.strip()}  {became}".rstrip() for what, became in lines))
 
 
 def _pending(pending: Pending, tick: int) -> Iterator[Markup]:

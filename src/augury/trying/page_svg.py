@@ -14,6 +14,7 @@ from augury.algebra.program import Program
 from augury.clock import UNIT_US, moment_of, show_time
 from augury.event import ClassKind
 from augury.history.raw import json_literal
+from augury.trying.firings import DidAct, deed_text, heading
 from augury.trying.page_markup import Markup, number, tag
 from augury.trying.shown import Shown
 from augury.trying.simulate_record import EventKey, Version
@@ -87,7 +88,7 @@ class Drawing:
         for row, shown in enumerate(self.ticks):
             versions = [*shown.arrived, *(one.version for one in shown.derived)]
             lanes = self._lanes(versions, shown.tick)
-            count = max([lane + 1 for lane in lanes] + [len(shown.fired), 1])
+            count = max([lane + 1 for lane in lanes] + [len(_flags(shown)), 1])
             height = _LANE * min(count, _LANES_MAX) + _ROW_PAD
             self.tops.append(top)
             self.heights.append(height)
@@ -263,21 +264,37 @@ def told(version: Version) -> str:
     return "\n".join(lines)
 
 
+def _flags(shown: Shown) -> list[tuple[str, str]]:
+    """The actions of a tick, and why each was done: those of statements, then those of rules."""
+    found = [
+        (
+            f"{one.action.name}({', '.join(map(json_literal, one.action.arguments))})",
+            f"for {one.version.text}\nON {one.condition}",
+        )
+        for one in shown.fired
+    ]
+    for one in shown.triggered:
+        for rule in one.rules:
+            acts = (deed for deed in rule.deeds if isinstance(deed, DidAct))
+            found += [(deed_text(deed), f"rule {rule.rule} of {' '.join(heading(one))}") for deed in acts]
+    return found
+
+
 def _actions(drawing: Drawing) -> Iterator[Markup]:
     """A flag and the name for each action, and a flag on the line of NOW."""
     for row, (shown, top) in enumerate(zip(drawing.ticks, drawing.tops, strict=True)):
-        for lane, acted in enumerate(shown.fired[:_LANES_MAX]):
+        flags = _flags(shown)
+        for lane, (whole, by) in enumerate(flags[:_LANES_MAX]):
             y = top + _ROW_PAD / 2 + _LANE * (lane + 0.5)
-            whole = f"{acted.action.name}({', '.join(map(json_literal, acted.action.arguments))})"
-            more = len(shown.fired) - _LANES_MAX
+            more = len(flags) - _LANES_MAX
             if lane == _LANES_MAX - 1 and more > 0:
                 whole = f"… and {more + 1} more actions"
             short = whole if len(whole) <= _LABEL_MAX else whole[: _LABEL_MAX - 1] + "…"
             x = _LEFT + _PLOT + 18
             flag = tag("path", d=f"M{x} {number(y + 7)}v-14l9 4l-9 4", class_="flag")
             text = tag("text", short, x=x + 16, y=number(y + 4))
-            title = tag("title", f"{whole}\nfor {acted.version.text}\nON {acted.condition}")
+            title = tag("title", f"{whole}\n{by}")
             yield tag("g", title, flag, text, class_="action", data_tick=row)
-        if shown.fired:
+        if flags:
             at = f"translate({number(drawing.scale.x(shown.tick))} {number(top + drawing.heights[row] / 2)})"
             yield tag("g", tag("path", d="M0 7v-14l9 4l-9 4", class_="flag"), transform=at, data_tick=row)

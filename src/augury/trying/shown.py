@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
-from augury import types as t
 from augury.algebra.scalar import Constant
-from augury.clock import show_duration, show_time
+from augury.clock import show_time
 from augury.engine.ticked import Action
 from augury.history.raw import whole_json
 from augury.kernels.told import Constituent, Why
-from augury.trying.simulate_record import SELECTED, Version
+from augury.trying.firings import Triggered, triggered_json
+from augury.trying.simulate_record import SELECTED, Version, plain_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,7 @@ class Shown:
     absorbed: int = 0
     derived: tuple[Derived, ...] = ()
     fired: tuple[Acted, ...] = ()
+    triggered: tuple[Triggered, ...] = ()
     purged: tuple[Version, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     warnings: Mapping[str, int] = field(default_factory=dict)
@@ -105,8 +105,8 @@ class Shown:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing happened that anybody could see."""
-        seen = (self.arrived, self.rejected, self.derived, self.fired, self.purged, self.failed, self.absorbed)
-        return not any(seen)
+        happened = (self.arrived, self.derived, self.fired, self.triggered, self.purged)
+        return not any(happened) and not any((self.rejected, self.failed, self.absorbed))
 
 
 # ---- JSON --------------------------------------------------------------------------------------------------------
@@ -129,6 +129,7 @@ def to_json(shown: Shown) -> dict[str, Any]:
         "absorbed": shown.absorbed,
         "derived": [derived_json(one) for one in shown.derived],
         "fired": [acted_json(one) for one in shown.fired],
+        "triggered": [triggered_json(one) for one in shown.triggered],
         "purged": [version_json(one) for one in shown.purged],
         "failed": [{"event": name, "reason": reason} for name, reason in shown.failed],
         "warnings": dict(shown.warnings),
@@ -217,16 +218,3 @@ def _pending_json(pending: Pending) -> dict[str, Any]:
     found["counts"] = dict(pending.counts)
     found["next_tick"] = None if pending.next_tick is None else show_time(pending.next_tick)
     return found
-
-
-def plain_value(constant: Constant) -> Any:
-    """A value as JSON has it: times and durations as texts."""
-    match constant.value, constant.type:
-        case int(microseconds), t.Timestamp() if not isinstance(microseconds, bool):
-            return show_time(microseconds)
-        case int(microseconds), t.Duration() if not isinstance(microseconds, bool):
-            return show_duration(microseconds)
-        case Decimal() as number, _:
-            return number.normalize() if number.is_finite() else str(number)
-        case value, _:
-            return value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from augury.clock import show_time
 from augury.history.raw import json_literal
 from augury.local.shown import printable
+from augury.trying.firings import Triggered, heading, rule_texts
 from augury.trying.shown import Acted, Alarm, Derived, Partial, Pending, Shown
 from augury.trying.simulate_record import SELECTED, Version, shown_value
 
@@ -25,6 +26,7 @@ _STYLES: Final = {
     "arrived": "cyan",
     "derived": "magenta",
     "fired": "bold yellow",
+    "triggered": "bold yellow",
     "rejected": "red",
     "failed": "red",
     "purged": "dim",
@@ -109,6 +111,7 @@ def rows(shown: Shown) -> list[Row]:
     found += _kind("warning", [(f"{name}: {n} rows did not count", "") for name, n in shown.warnings.items()])
     found += _kind("error", [(f"{name}: {n} values could not be worked out", "") for name, n in shown.errors.items()])
     found += _kind("fired", [row for one in shown.fired for row in _fired(one)])
+    found += _kind("triggered", [row for one in shown.triggered for row in _triggered(one)])
     found += _kind("purged", [(one.text, "") for one in shown.purged])
     found += _kind("pending", list(_pending(shown.pending, tick)))
     return found
@@ -163,6 +166,12 @@ def _fired(acted: Acted) -> Iterator[tuple[str, str]]:
     yield f"{acted.action.name}({arguments})", f"for {acted.version.text}"
     values = ", ".join(f"{name} = {shown_value(value)}" for name, value in acted.values.items())
     yield f"  ON {acted.condition}", values
+
+
+def _triggered(one: Triggered) -> Iterator[tuple[str, str]]:
+    yield heading(one)
+    for rule in one.rules:
+        yield from ((f"  {what}", became) for what, became in rule_texts(rule))
 
 
 def _pending(pending: Pending, tick: int) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from augury.engine.actions import key_ranks
 from augury.engine.known import KnownIds
 from augury.engine.plan import EnginePlan, engine_plan, ticks_too_often
 from augury.engine.state import EngineState, initial
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, require_few_due, ticks
 from augury.engine.ticked import Action, Ticked
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import came
@@ -24,6 +24,7 @@ from augury.history.raw import Rejected
 from augury.history.refusing import told
 from augury.history.schedule import TooManyDue
 from augury.local.sources import read_events
+from augury.trying.firings import triggered
 from augury.trying.shown import Acted, Derived, Refused, Shown
 from augury.trying.simulate_pending import pending
 from augury.trying.simulate_record import EventKey, Noted, Record, Version
@@ -50,7 +51,7 @@ class Simulation:
     """What was refused though no tick was ever done."""
     refused: list[Refused] = field(init=False, default_factory=list)
     acts: list[tuple[Action, EventKey]] = field(init=False, default_factory=list)
-    """Every action so far, with the event that it fired for."""
+    """Every action of a statement so far, with the event that it fired for."""
     _is_over: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class Simulation:
         if self.until_us is None and not len(self.came):
             self.rejected = told(self.came.refusals, self.came.place)
         try:
+            require_few_due(self.plan, self.state, self.came, self.until_us)
             for ticked in ticks(self.plan, self.state, self.came, self.until_us, Ports(self.selects, ids)):
                 ids.note(ticked)
                 yield ticked
@@ -91,7 +93,8 @@ class Simulation:
         rejected = ticked.rejected
         columns = (rejected.place, rejected.event, rejected.reason, rejected.raw)
         self.refused += [Refused(*row) for row in zip(*columns, strict=True)]
-        self.acts += zip(ticked.action_rows(), _events(self.record, ticked), strict=True)
+        acts = (action for action in ticked.action_rows() if action.trigger is None)
+        self.acts += zip(acts, _events(self.record, ticked), strict=True)
         return noted
 
     def _shown(self, number: int, ticked: Ticked, noted: Noted) -> Shown:
@@ -104,6 +107,7 @@ class Simulation:
             ticked.absorbed,
             tuple(self._derived(one) for one in noted.derived),
             tuple(acted_of(self.record, *one) for one in self.acts[len(self.acts) - acts :]),
+            tuple(triggered(self.program, one) for one in ticked.firings),
             tuple(noted.purged),
             tuple((one.event_class, one.reason) for one in ticked.failed),
             dict(ticked.warnings),

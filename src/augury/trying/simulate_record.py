@@ -15,8 +15,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from augury import types as t
 from augury.algebra.scalar import Constant
 from augury.algebra.select import SelectPlan
+from augury.clock import show_duration, show_time
 from augury.engine.actions import key_fields
 from augury.engine.plan import EnginePlan
 from augury.engine.reading import nothing, read_again
@@ -87,6 +89,19 @@ def shown_value(constant: Constant) -> str:
     """A value as people read it, without the zeros that a NUMERIC is filled up with."""
     text = value_text(constant)
     return text.rstrip("0").rstrip(".") if isinstance(constant.value, Decimal) and "." in text else text
+
+
+def plain_value(constant: Constant) -> Any:
+    """A value as JSON has it: times and durations as texts."""
+    match constant.value, constant.type:
+        case int(microseconds), t.Timestamp() if not isinstance(microseconds, bool):
+            return show_time(microseconds)
+        case int(microseconds), t.Duration() if not isinstance(microseconds, bool):
+            return show_duration(microseconds)
+        case Decimal() as number, _:
+            return number.normalize() if number.is_finite() else str(number)
+        case value, _:
+            return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Kind(StrEnum):
 
     EVENT = "event"
     ACTION = "action"
+    FIRING = "firing"
     EITHER = "either"
 
 
@@ -42,10 +43,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One event or action of a suite, given or expected; what it does not say is None, or as it is by default.
+    """One event, action or firing of a suite, given or expected; what it does not say is None, or as it is by default.
 
     `arguments` is None where there are no parentheses; `is_open` says that `...` ends them. `about` is the event that
-    an action fired for. `times` counts the repetitions, each `every_us` after the one before.
+    an action fired for, or a trigger at. `times` counts the repetitions, each `every_us` after the one before.
+    `trigger` and `rule` are those that an action is from.
     """
 
     kind: Kind
@@ -65,6 +67,8 @@ class Said:
     about: Said | None = None
     seq: int | None = None
     constituents: tuple[int, ...] | None = None
+    trigger: str | None = None
+    rule: str | None = None
 
 
 class Demand(StrEnum):
@@ -72,12 +76,13 @@ class Demand(StrEnum):
 
     EXPECT = "expect"
     ACTIONS = "expect_actions"
+    FIRINGS = "expect_firings"
     SOME = "expect_some"
     NEVER = "never"
 
 
-EXACT: Final = (Demand.EXPECT, Demand.ACTIONS)
-"""Those that say all there is, so that what was got can be put in their place."""
+EXACT: Final = {Demand.EXPECT: Kind.EVENT, Demand.ACTIONS: Kind.ACTION, Demand.FIRINGS: Kind.FIRING}
+"""Those that say all there is of a kind, so that what was got can be put in their place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from augury.diagnostics import Span
+from augury.kernels.firing import Outcome
 from augury.trying.suite import Expectation, Kind, Said, Suite, Test
 from augury.trying.suite_values import Value
 
@@ -28,8 +29,8 @@ class Row:
 class Wanted:
     """A line that is wanted, or must not be there; names are spelled as the program has them.
 
-    `fields` are attributes of an event, or of the key of the event `about` which an action is. `tick_us` is the tick at
-    which it would be printed, where that can be told.
+    `fields` are attributes of an event, or of the key of the event `about` which an action or firing is. `tick_us` is
+    the tick at which it would be printed, where that can be told.
     """
 
     said: Said
@@ -74,7 +75,10 @@ class BoundSuite:
 
 @dataclass(frozen=True, slots=True)
 class Got:
-    """A line that an engine printed: what it holds, its tick, and for an action the statement, from 1, if known."""
+    """A line that an engine printed, or a firing: what it holds, its tick, and for an action the statement, from 1.
+
+    `statement` is None where it is not known, and 0 where a rule did it.
+    """
 
     kind: Kind
     name: str
@@ -93,6 +97,8 @@ class Ran:
     """SELECTs that could not be evaluated: the tick, the class and why."""
     read: frozenset[str] = frozenset()
     """The classes of which a version was read."""
+    rules: frozenset[tuple[str, Outcome]] = frozenset()
+    """Rules that ran, and whether their conditions held."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ In: `Wanted` and `Got` values. Out: pairs, and failures made of them. It runs no
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from augury.event import key_of
 from augury.trying.suite import EXACT, Demand, Kind, Said
 from augury.trying.suite_bound import BoundTest, Check, Failure, Got, Pair, Ran, Wanted
 from augury.trying.suite_values import iso_us, says
@@ -26,7 +27,7 @@ def differences(wanted: Wanted, got: Got, *, is_never: bool = False) -> list[str
     """In what a line is not as wanted: names of fields; empty where it is. What is not said is not compared."""
     if wanted.kind is not got.kind or wanted.name != got.name:
         return ["name"]
-    return _of_action(wanted, got) if got.kind is Kind.ACTION else _of_event(wanted, got, is_never=is_never)
+    return _of_event(wanted, got, is_never=is_never) if got.kind is Kind.EVENT else _of_deed(wanted, got)
 
 
 def _of_event(wanted: Wanted, got: Got, *, is_never: bool) -> list[str]:
@@ -35,13 +36,18 @@ def _of_event(wanted: Wanted, got: Got, *, is_never: bool) -> list[str]:
     found = [] if line["change"] in changes else ["change"]
     found += [name for name, value in wanted.fields if not says(value, line.get(name))]
     found += _of_times((("at", said.at_us, "occ_time"), ("seen", said.seen_us, "det_time")), line)
-    found += ["seq"] if said.seq is not None and said.seq != line.get("seq") else []
+    return found + _of_numbers(said, line)
+
+
+def _of_numbers(said: Said, line: Mapping[str, Any]) -> list[str]:
+    found = ["seq"] if said.seq is not None and said.seq != line.get("seq") else []
     is_made_so = said.constituents is None or list(said.constituents) == line.get("constituents")
     return found if is_made_so else [*found, "constituents"]
 
 
-def _of_action(wanted: Wanted, got: Got) -> list[str]:
-    line, found = got.line, []
+def _of_deed(wanted: Wanted, got: Got) -> list[str]:
+    """Of an action or a firing."""
+    said, line, found = wanted.said, got.line, []
     if wanted.arguments is not None:
         arguments, given = wanted.arguments, line["args"]
         count = len(arguments)
@@ -53,7 +59,9 @@ def _of_action(wanted: Wanted, got: Got) -> list[str]:
     if wanted.about is not None:
         found += [] if wanted.about == line["event"] else ["event"]
         found += [name for name, value in wanted.fields if not says(value, line["key"].get(name))]
-    return found + _of_times((("at", wanted.said.at_us, "tick"),), line)
+    by = (("trigger", said.trigger), ("rule", said.rule))
+    found += [name for name, value in by if value is not None and key_of(value) != key_of(line.get(name, ""))]
+    return found + _of_times((("at", said.at_us, "tick"),), line) + _of_numbers(said, line)
 
 
 def _of_times(times: Iterable[tuple[str, int | None, str]], line: Any) -> list[str]:
@@ -178,12 +186,8 @@ def within(got: Iterable[Got], check: Check) -> list[Got]:
         one
         for one in got
         if (after is None or one.tick_us > after) and (until is None or one.tick_us <= until)
-        if check.expectation.demand not in EXACT or (one.kind is Kind.ACTION) == _is_about_actions(check)
+        if EXACT.get(check.expectation.demand, one.kind) is one.kind
     ]
-
-
-def _is_about_actions(check: Check) -> bool:
-    return check.expectation.demand is Demand.ACTIONS
 
 
 def unmet(bound: BoundTest, check: Check, ran: Ran) -> Failure | None:
@@ -204,7 +208,7 @@ def unmet(bound: BoundTest, check: Check, ran: Ran) -> Failure | None:
         case _:
             pairs = beside(matched(check.wanted, got), got, start_us)
             text = list(pairs) if any(pair.differs for pair in pairs) else []
-            message = "other actions than expected" if _is_about_actions(check) else "other events than expected"
+            message = f"other {EXACT[demand]}s than expected"
     if not text:
         return None
     parts = [pair.tick_us for pair in text if pair.differs and pair.tick_us is not None]

@@ -1,4 +1,4 @@
-"""What no test made happen: classes without an event, statements that never fired, rules, which do not run yet.
+"""What no test made happen: classes without an event, statements and triggers that never fired, rules in part.
 
 In: a program and the results of all tests of it. Out: a `Coverage`, and the same as lines of text.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from augury.algebra.program import ClassPlan, Program
 from augury.diagnostics import Source
 from augury.event import ClassKind, key_of
+from augury.kernels.firing import Outcome
 from augury.trying.suite import Kind
 from augury.trying.suite_bound import Got, Result
 
@@ -40,6 +41,8 @@ class Coverage:
     program: str
     classes: int
     statements: int
+    triggers: int
+    rules: int
     untried: tuple[Untried, ...]
 
     def count(self, what: str) -> int:
@@ -51,20 +54,32 @@ def coverage(program: Program, source: Source, results: Iterable[Result]) -> Cov
     """What the tests of a program left out."""
     happened: set[str] = set()
     fired: set[tuple[str, int]] = set()
+    triggers: set[str] = set()
+    ran: set[tuple[str, Outcome]] = set()
     for result in results:
         happened |= {key_of(row.said.name) for i, row in enumerate(result.bound.rows) if i not in result.ran.rejected}
         happened |= {key_of(name) for name in result.ran.read}
         happened |= {key_of(got.name) for got in result.ran.got if got.kind is Kind.EVENT}
         actions = (got for got in result.ran.got if got.kind is Kind.ACTION)
         fired |= {found for got in actions if (found := _statement(program, got)) is not None}
-    untried = [*_classes(program, source, happened), *_statements(program, source, fired), *_rules(program, source)]
+        triggers |= {key_of(got.name) for got in result.ran.got if got.kind is Kind.FIRING}
+        ran |= {(key_of(name), outcome) for name, outcome in result.ran.rules}
+    untried = [
+        *_classes(program, source, happened),
+        *_statements(program, source, fired),
+        *_triggers(program, source, triggers),
+        *_rules(program, source, ran),
+    ]
     statements = sum(len(plan.statements) for plan in program.classes)
-    return Coverage(source.name, len(program.classes), statements, tuple(untried))
+    counts = len(program.classes), statements, len(program.triggers), len(program.rules)
+    return Coverage(source.name, *counts, tuple(untried))
 
 
 def _statement(program: Program, got: Got) -> tuple[str, int] | None:
     """Which statement fired; where an engine does not say so, the only one that could have."""
     name = key_of(got.line["event"])
+    if got.statement == 0 or "rule" in got.line:
+        return None  # a rule did it
     if got.statement is not None:
         return name, got.statement
     plan = program.class_plan(name)
@@ -95,11 +110,23 @@ def _text(plan: ClassPlan, number: int, source: Source) -> str:
     return text if len(text) <= _STATEMENT_SHOWN_MAX else text[: _STATEMENT_SHOWN_MAX - 1] + "…"
 
 
-def _rules(program: Program, source: Source) -> Iterable[Untried]:
+def _triggers(program: Program, source: Source, fired: set[str]) -> Iterable[Untried]:
+    for one in program.triggers:
+        if key_of(one.name) not in fired:
+            yield Untried("trigger", one.name, source.position(one.span.start)[0], "it never fired")
+
+
+def _rules(program: Program, source: Source, ran: set[tuple[str, Outcome]]) -> Iterable[Untried]:
+    """Rules that never ran, and of those that did the side of their condition that was never taken."""
     for one in program.rules:
-        yield Untried("rule", one.name, source.position(one.span.start)[0], "rules do not run yet")
-    for trigger in program.triggers:
-        yield Untried("trigger", trigger.name, source.position(trigger.span.start)[0], "triggers do not run yet")
+        held, not_held = ((key_of(one.name), way) in ran for way in (Outcome.HELD, Outcome.NOT_HELD))
+        line = source.position(one.span.start)[0]
+        if not held and not not_held:
+            yield Untried("rule", one.name, line, "it never ran")
+        elif not held and one.actions:
+            yield Untried("action", one.name, line, "its condition never held")
+        elif not not_held and one.alternatives:
+            yield Untried("alternative", one.name, line, "its condition always held")
 
 
 def coverage_lines(found: Coverage) -> list[str]:
@@ -108,10 +135,15 @@ def coverage_lines(found: Coverage) -> list[str]:
         f"{found.classes - found.count('class')} of {_many(found.classes, 'class', 'classes')}",
         f"{found.statements - found.count('statement')} of {_many(found.statements, 'statement', 'statements')}",
     ]
-    lines = [f"{found.program}: tests made {' and '.join(tried)} happen"]
+    if found.triggers or found.rules:
+        tried.append(f"{found.triggers - found.count('trigger')} of {_many(found.triggers, 'trigger', 'triggers')}")
+        tried.append(f"{found.rules - found.count('rule')} of {_many(found.rules, 'rule', 'rules')}")
+    lines = [f"{found.program}: tests made {', '.join(tried[:-1])} and {tried[-1]} happen"]
     for one in found.untried:
         number = "" if one.number is None else f"statement {one.number} of "
-        what = "" if one.what == "statement" else f"{one.what} "
+        what = {"statement": "", "action": "ACTION of rule ", "alternative": "ALTERNATIVEACTION of rule "}.get(
+            one.what, f"{one.what} "
+        )
         lines.append(f"  line {one.line}: {what}{number}{one.name}: {one.told}")
     return lines
 

@@ -21,7 +21,7 @@ from augury.engine.known import KnownIds
 from augury.engine.lines import action_line, version_lines
 from augury.engine.plan import EnginePlan, engine_plan, ticks_too_often
 from augury.engine.state import initial
-from augury.engine.tick import Ports, ticks
+from augury.engine.tick import Ports, require_few_due, ticks
 from augury.engine.ticked import Ticked
 from augury.history.arrivals import arrived
 from augury.history.coming import came
@@ -29,6 +29,8 @@ from augury.history.json_lines import read_line
 from augury.history.raw import RawRows, Rejected
 from augury.history.refusing import told
 from augury.history.schedule import TooManyDue
+from augury.kernels.firing import Outcome
+from augury.trying.firings import firing_line
 from augury.trying.suite import Kind
 from augury.trying.suite_bound import Got, Ran, Row
 from augury.trying.suite_values import iso_us
@@ -62,25 +64,30 @@ class InProcess:
         rejected = _places(told(every.refusals, every.place)) if not len(every) else {}
         failed: list[tuple[int, str, str]] = []
         read: set[str] = set()
-        ids = KnownIds()
+        ran: set[tuple[str, Outcome]] = set()
+        state, ids = initial(self.plan), KnownIds()
         try:
-            for ticked in ticks(self.plan, initial(self.plan), every, until_us, Ports(self.selects, ids)):
+            require_few_due(self.plan, state, every, until_us)
+            for ticked in ticks(self.plan, state, every, until_us, Ports(self.selects, ids)):
                 ids.note(ticked)
-                got += _printed(ticked)
+                got += _printed(self.program, ticked)
                 rejected |= _places(ticked.rejected)
                 failed += [(ticked.tick, one.event_class, one.reason) for one in ticked.failed]
                 read |= {one.event_class.name for one in ticked.read}
+                ran |= {(call.rule, call.outcome) for one in ticked.firings for call in one.firing.calls}
         except TooManyDue as error:
             raise ticks_too_often(self.program, error) from None
-        return Ran(tuple(got), rejected, tuple(failed), frozenset(read))
+        return Ran(tuple(got), rejected, tuple(failed), frozenset(read), frozenset(ran))
 
 
-def _printed(ticked: Ticked) -> Iterator[Got]:
+def _printed(program: Program, ticked: Ticked) -> Iterator[Got]:
     for versions in ticked.derived:
         for line in version_lines(versions):
             yield Got(Kind.EVENT, versions.event_class.name, read_json(line), ticked.tick)
     for action in ticked.action_rows():
         yield Got(Kind.ACTION, action.name, read_json(action_line(action)), ticked.tick, action.statement)
+    for fired in ticked.firings:
+        yield Got(Kind.FIRING, fired.firing.trigger, read_json(firing_line(program, fired)), ticked.tick)
 
 
 def read_json(line: str) -> dict[str, Any]:

@@ -5,7 +5,8 @@ In: a mapping of YAML. Out: the same `Said` as the short notation gives; raises 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from augury.diagnostics import closest
@@ -28,7 +29,8 @@ _OF_EVENTS: Final = {
     "withdraw",
     "rejected",
 }
-_OF_ACTIONS: Final = ("action", "args", "event", "key", "at", "tick")
+_OF_ACTIONS: Final = ("action", "args", "event", "key", "trigger", "rule", "at", "tick")
+_OF_FIRINGS: Final = ("trigger", "args", "event", "key", "seq", "constituents", "at", "tick")
 
 
 def read_long(node: Entries, kind: Kind, start_us: int, text: str, *, is_given: bool) -> Said:
@@ -36,9 +38,13 @@ def read_long(node: Entries, kind: Kind, start_us: int, text: str, *, is_given: 
     reader = _Reader(node, start_us, text[node.span.start : node.span.end])
     names = {entry.name for entry in node.entries}
     if "action" in names and not is_given:
-        if kind is Kind.EVENT:
+        if kind not in (Kind.ACTION, Kind.EITHER):
             raise Misread("this is an action", node.span, "actions are expected under `expect_actions`")
         return reader.action()
+    if "trigger" in names and not is_given and kind in (Kind.FIRING, Kind.EITHER):
+        return reader.firing()
+    if kind is Kind.FIRING:
+        raise Misread("this does not say which trigger fired", node.span, "add trigger: Name")
     if "event" not in names:
         what = "action" if kind is Kind.ACTION else "event"
         meant = closest("event", names)
@@ -90,17 +96,35 @@ class _Reader:
         )
 
     def action(self) -> Said:
+        found = self.entries(_OF_ACTIONS, "an action")
+        trigger, rule = (_text(found[name]).text if name in found else None for name in ("trigger", "rule"))
+        return replace(self.done(Kind.ACTION, found["action"], found), trigger=trigger, rule=rule)
+
+    def firing(self) -> Said:
+        found = self.entries(_OF_FIRINGS, "a firing")
+        return replace(
+            self.done(Kind.FIRING, found["trigger"], found),
+            seq=_count(found["seq"], 0, 1 << 62) if "seq" in found else None,
+            constituents=_counts(found["constituents"]) if "constituents" in found else None,
+        )
+
+    def entries(self, known: Sequence[str], what: str) -> dict[str, Entry]:
+        """What a mapping says by name; `tick` is another word for `at`."""
         found: dict[str, Entry] = {}
         for entry in self.node.entries:
-            if entry.name not in _OF_ACTIONS:
-                meant = closest(entry.name[:200], _OF_ACTIONS)
-                helps = f"did you mean `{meant}`?" if meant else f"it has {', '.join(_OF_ACTIONS)}"
-                raise Misread(f"an action has no `{entry.name}`", entry.name_span, helps)
+            if entry.name not in known:
+                meant = closest(entry.name[:200], known)
+                helps = f"did you mean `{meant}`?" if meant else f"it has {', '.join(known)}"
+                raise Misread(f"{what} has no `{entry.name}`", entry.name_span, helps)
             meaning = "at" if entry.name == "tick" else entry.name
             if meaning in found:
                 raise Misread("`at` is said twice, as `tick` too", entry.name_span)
             found[meaning] = entry
-        name = _text(found["action"])
+        return found
+
+    def done(self, kind: Kind, named: Entry, found: Mapping[str, Entry]) -> Said:
+        """What actions and firings have in common: arguments, the event, and the time."""
+        name = _text(named)
         arguments = None
         if "args" in found:
             items = found["args"].value
@@ -110,7 +134,7 @@ class _Reader:
         about = self.about(found.get("event"), found.get("key"))
         at_us = self.time(found.get("at"))
         span, written = self.node.span, self.written
-        return Said(Kind.ACTION, name.text, name.span, span, written, arguments, at_us=at_us, about=about)
+        return Said(kind, name.text, name.span, span, written, arguments, at_us=at_us, about=about)
 
     def about(self, event: Entry | None, key: Entry | None) -> Said | None:
         if event is None:

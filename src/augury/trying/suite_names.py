@@ -12,6 +12,7 @@ from typing import Final
 
 from augury import types as t
 from augury.algebra.program import ClassPlan, Program
+from augury.algebra.rule import ActionCall
 from augury.algebra.select import SelectPlan
 from augury.clock import show_time
 from augury.diagnostics import Findings, Span
@@ -45,13 +46,18 @@ class _Binding:
     program: Program
     findings: Findings = field(default_factory=Findings)
     actions: dict[str, str] = field(init=False)
+    triggers: dict[str, str] = field(init=False)
+    test_engines: tuple[str, ...] = ("local",)
     mappings: dict[str, dict[str, str]] = field(init=False)
     start_us: int = 0
 
     def __post_init__(self) -> None:
-        """Note the actions that the program can take, and the foreign names that its sources have."""
-        calls = (call for plan in self.program.classes for one in plan.statements for call in one.actions)
-        self.actions = {key_of(call.name): call.name for call in calls}
+        """Note the actions that the program can take, its triggers, and the foreign names that its sources have."""
+        statements = (one for plan in self.program.classes for one in plan.statements)
+        rules = (deed for rule in self.program.rules for deed in (*rule.actions, *rule.alternatives))
+        calls = [*(call for one in statements for call in one.actions), *rules]
+        self.actions = {key_of(call.name): call.name for call in calls if isinstance(call, ActionCall)}
+        self.triggers = {key_of(one.name): one.name for one in self.program.triggers}
         self.mappings = {
             key_of(source.event_class): {key_of(own): foreign for foreign, own in reversed(source.columns)}
             for source in self.program.sources
@@ -67,7 +73,7 @@ class _Binding:
     # ---- tests -----------------------------------------------------------------------------------
 
     def test(self, test: Test) -> BoundTest:
-        self.start_us = test.start_us
+        self.start_us, self.test_engines = test.start_us, test.engines
         rows: list[Row] = []
         checks: list[Check] = []
         for said in test.whole.events:
@@ -185,17 +191,15 @@ class _Binding:
     def wanted(self, said: Said, demand: Demand) -> Wanted | None:
         kind = said.kind
         if kind is Kind.EITHER:
-            is_class = self.program.class_plan(said.name) is not None
-            kind = Kind.ACTION if not is_class and key_of(said.name) in self.actions else Kind.EVENT
-            if kind is Kind.ACTION and (said.seen_us is not None or said.change is not None):
-                self.wrong(
-                    "an action has one time, that of its tick", said.span, "write at, and neither seen nor change"
-                )
-        if kind is Kind.ACTION:
-            return self.wanted_action(said)
+            kind = self.kind_of(said.name)
+            if kind is not Kind.EVENT and (said.seen_us is not None or said.change is not None):
+                what = "an action" if kind is Kind.ACTION else "a firing"
+                self.wrong(f"{what} has one time, that of its tick", said.span, "write at, and neither seen nor change")
+        if kind is not Kind.EVENT:
+            return self.wanted_deed(said, kind)
         if said.about is not None:
             self.wrong("`for` belongs to actions", said.span, "leave it out")
-        others = list(self.actions.values()) if said.kind is Kind.EITHER else []
+        others = [*self.actions.values(), *self.triggers.values()] if said.kind is Kind.EITHER else []
         plan = self.event_class(said, (ClassKind.COMPLEX,), others)
         fields = None if plan is None else self.fields(plan.event_class, said, is_given=False)
         if plan is None or fields is None:
@@ -210,15 +214,27 @@ class _Binding:
         is_select = isinstance(plan.derivation, SelectPlan)
         return seen_us if is_select else (seen_us // chronon_us + 1) * chronon_us
 
-    def wanted_action(self, said: Said) -> Wanted | None:
-        name = self.actions.get(key_of(said.name))
+    def kind_of(self, name: str) -> Kind:
+        """What a name stands for where it is not said: a class before an action before a trigger."""
+        if self.program.class_plan(name) is not None:
+            return Kind.EVENT
+        found = {Kind.ACTION: self.actions, Kind.FIRING: self.triggers}
+        return next((kind for kind, names in found.items() if key_of(name) in names), Kind.EVENT)
+
+    def wanted_deed(self, said: Said, kind: Kind) -> Wanted | None:
+        """An action that is done, or a trigger that fires."""
+        word, names = ("action", self.actions) if kind is Kind.ACTION else ("trigger", self.triggers)
+        name = names.get(key_of(said.name))
         if name is None:
-            helps = self.meant(said.name, list(self.actions.values()), "its actions are")
-            self.wrong(f"the program has no action `{said.name}`", said.name_span, helps)
+            helps = self.meant(said.name, list(names.values()), f"its {word}s are")
+            self.wrong(f"the program has no {word} `{said.name}`", said.name_span, helps)
             return None
+        if kind is Kind.FIRING and self.test_engines != ("local",):
+            self.wrong("firings are known in process only", said.span, "expect the actions of its rules")
         for one in said.arguments or ():
             if one.name is not None:
-                self.wrong("arguments of an action have no names", one.span, "write the values in their order")
+                what = "arguments of an action" if kind is Kind.ACTION else "parameters of a trigger"
+                self.wrong(f"{what} have no names", one.span, "write the values in their order")
         arguments = None if said.arguments is None else tuple(one.value for one in said.arguments)
         for one in said.arguments or ():
             self.refuse_formula(one)
@@ -228,7 +244,7 @@ class _Binding:
             fields = self.fields(plan.event_class, about, is_given=False, is_key=True)
         named = tuple((attribute, value) for attribute, value, _ in fields or ())
         of = None if plan is None else plan.event_class.name
-        return Wanted(said, Kind.ACTION, name, named, arguments, said.is_open, of, said.at_us)
+        return Wanted(said, kind, name, named, arguments, said.is_open, of, said.at_us)
 
     # ---- names -----------------------------------------------------------------------------------
 

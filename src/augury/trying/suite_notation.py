@@ -146,7 +146,7 @@ class _Reader:
         change = self.take().text.casefold() if self.is_prefix() else None
         name = self.take()
         if name.kind not in ("word", "name"):
-            what = "an action" if kind is Kind.ACTION else "an event"
+            what = {Kind.ACTION: "an action", Kind.FIRING: "a firing"}.get(kind, "an event")
             raise Misread(f"{what} begins with its name", name.span, "write Name(attribute=value, …) at 10s")
         arguments, is_open = self.arguments() if self.takes("(") else (None, False)
         plain = name.text.strip("`")
@@ -342,7 +342,7 @@ class _Reader:
 ABOUT_TIMES: Final = "write an offset from the start, such as 90s, 1h30m or -5m, or a time: 2026-01-01T09:00:00Z"
 _ABOUT_QUOTES: Final = "a text of more than letters, digits and _ stands between quotes: card='C-1001'"
 _ABOUT_CLAUSES: Final = (
-    "after an event stand: at T, seen T, every D times N, id X, rejected; after an action: for E, at T"
+    "after an event stand: at T, seen T, every D times N, id X, rejected; after an action or firing: for E, at T"
 )
 
 

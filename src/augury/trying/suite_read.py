@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from augury.diagnostics import Findings, Source, Span
-from augury.trying.suite import ENGINES, Demand, Expectation, Kind, Said, Step, Suite, Test, Unusable
+from augury.trying.suite import ENGINES, EXACT, Demand, Expectation, Kind, Said, Step, Suite, Test, Unusable
 from augury.trying.suite_long import read_long
 from augury.trying.suite_notation import ABOUT_TIMES, Misread, read_said, time_us
 from augury.trying.suite_yaml import Entries, Entry, Items, Node, Scalar, read_yaml
@@ -25,7 +25,6 @@ _SUITE: Final = ("program", "start", "engines", "tests")
 _DEMANDS: Final = tuple(demand.value for demand in Demand)
 _STEP: Final = ("events", "advance_to", *_DEMANDS)
 _TEST: Final = ("name", "start", "engines", "permutations", "steps", *_STEP)
-_KINDS: Final = {Demand.ACTIONS: Kind.ACTION, Demand.EXPECT: Kind.EVENT}
 
 
 def read_suite(source: Source) -> Suite | Unusable:
@@ -141,7 +140,7 @@ class _Suites:
         )
 
     def expectation(self, demand: Demand, entry: Entry, is_inline: bool) -> Expectation:
-        kind = _KINDS.get(demand, Kind.EITHER)
+        kind = EXACT.get(demand, Kind.EITHER)
         lines = self.each(entry, lambda node: self.line(node, kind, is_given=False))
         said = tuple(one for one in lines if one is not None)
         value = entry.value
@@ -257,13 +256,14 @@ def _about_given(said: Said) -> tuple[str, str] | None:
 
 
 def _about_expected(said: Said) -> tuple[str, str] | None:
-    """What is wrong with an event or action that is expected, and what to do."""
+    """What is wrong with an event, action or firing that is expected, and what to do."""
     if said.times > 1 or said.every_us:
         return "what is expected is not repeated", "write a line for each"
     if said.event_id is not None or said.is_rejected:
         return "`id` and `rejected` belong to events that come", "leave them out"
     if said.kind is Kind.EVENT and said.about is not None:
         return "`for` belongs to actions", "leave it out"
-    if said.kind is Kind.ACTION and (said.seen_us is not None or said.change is not None):
-        return "an action has one time, that of its tick", "write at, and neither seen nor change"
+    if said.kind in (Kind.ACTION, Kind.FIRING) and (said.seen_us is not None or said.change is not None):
+        what = "an action" if said.kind is Kind.ACTION else "a firing"
+        return f"{what} has one time, that of its tick", "write at, and neither seen nor change"
     return None

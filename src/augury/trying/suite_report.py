@@ -140,6 +140,8 @@ def _coverage(found: Coverage) -> dict[str, Any]:
         "program": found.program,
         "classes": found.classes,
         "statements": found.statements,
+        "triggers": found.triggers,
+        "rules": found.rules,
         "untried": [
             {"what": one.what, "name": one.name, "number": one.number, "line": one.line, "told": one.told}
             for one in found.untried

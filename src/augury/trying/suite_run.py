@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from augury.algebra.program import Program
 from augury.clock import show_time
+from augury.trying.suite import Kind
 from augury.trying.suite_bound import BoundSuite, BoundTest, Failure, Got, Pair, Ran, Result, Row
 from augury.trying.suite_compare import unmet
 from augury.trying.suite_engines import InProcess, NotRun, run_elsewhere
@@ -164,7 +165,9 @@ def _apart(bound: BoundTest, one: Ran, other: Ran, message: str, *, is_numbered:
 
 
 def _counted(got: Sequence[Got], *, is_numbered: bool) -> Counter[tuple[int, str]]:
-    return Counter(_line(one, is_numbered=is_numbered) for one in got)
+    # Only the engine in process tells of firings.
+    told = (one for one in got if not is_numbered or one.kind is not Kind.FIRING)
+    return Counter(_line(one, is_numbered=is_numbered) for one in told)
 
 
 def _line(got: Got, *, is_numbered: bool) -> tuple[int, str]:

@@ -1,7 +1,8 @@
 """What was got → the text of a suite in which it is expected; comments and layout stay as they are elsewhere.
 
 In: a source and results. Out: the new text, and what could not be written down. Only lists that say all there is
-(`expect`, `expect_actions`) and that do not hold are rewritten, and of them the lines that hold stay as written.
+of a kind (`expect`, `expect_actions`, `expect_firings`) and that do not hold are rewritten, and of them the lines that
+hold stay as written.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from augury.diagnostics import Source, Span
-from augury.trying.suite import EXACT, Demand, Expectation, Kind, Said
+from augury.trying.suite import EXACT, Expectation, Kind, Said
 from augury.trying.suite_bound import BoundTest, Check, Got, Result
 from augury.trying.suite_compare import matched, unmet, within
 from augury.trying.suite_written import written
@@ -95,9 +96,10 @@ def _add(update: Update, result: Result) -> None:
         return
     place = update.line_end(test.body_span.end - 1)
     lines = []
-    for demand in EXACT:
-        kind = Kind.ACTION if demand is Demand.ACTIONS else Kind.EVENT
+    for demand, kind in EXACT.items():
         texts = [written(got, test.start_us) for got in result.ran.got if got.kind is kind]
+        if kind is Kind.FIRING and not texts:
+            continue  # most programs have no triggers
         lines.append(f"{' ' * test.indent}{demand}:{'' if texts else ' []'}")
         lines += [_item(" " * (test.indent + 2), text) for text in texts]
     update.edits.append((Span(place, place), "".join(f"\n{line}" for line in lines)))

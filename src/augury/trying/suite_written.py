@@ -23,7 +23,7 @@ _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 def written(got: Got, start_us: int) -> str:
     """A line in the short notation, with all its values and times; without `seq` and constituents."""
     line = got.line
-    if got.kind is Kind.ACTION:
+    if got.kind is not Kind.EVENT:
         arguments = ", ".join(map(value_text, line["args"]))
         key = ", ".join(f"{_name(name)}={value_text(value)}" for name, value in line["key"].items())
         about = f"{_name(line['event'])}({key})" if key else _name(line["event"])

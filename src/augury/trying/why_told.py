@@ -12,8 +12,8 @@ from augury.algebra.scalar import Constant
 from augury.clock import show_time
 from augury.history.raw import json_literal
 from augury.kernels.told import Constituent
-from augury.trying.shown import acted_json, plain_value, version_json, why_json
-from augury.trying.simulate_record import SELECTED, Version, shown_value
+from augury.trying.shown import acted_json, version_json, why_json
+from augury.trying.simulate_record import SELECTED, Version, plain_value, shown_value
 from augury.trying.why import Answer, Known
 from augury.trying.why_not import NotThere
 

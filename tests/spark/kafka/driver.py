@@ -9,6 +9,7 @@ from augury.spark import sinks, sources
 from augury.spark.session import session
 from augury.spark.watch import watch
 from tests.spark.broker import jars
+from tests.spark.driver import QUICK
 
 PROGRAM = """
 CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Order (account INT, n INT) ID (n) LIFESPAN (50d)
@@ -18,7 +19,7 @@ CREATE COMPLEX EVENT CLASS Seen (N INT) ID (N) LIFESPAN (50d) AS MATCH Order(_, 
 
 
 def main(servers: str, store: str, until: str) -> None:
-    spark = session("local[2]", jars=jars("spark.xml"))
+    spark = session("local[2]", jars=jars("spark.xml"), extra=QUICK)
     orders = sources.kafka(
         spark,
         servers,

@@ -7,16 +7,18 @@ yet; or `StoreMismatch`, with a sentence for each class that is not as the store
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from augury.algebra.dump import dump_class
-from augury.algebra.program import ClassPlan, Program
+from augury.algebra.dump import dump_trigger
+from augury.algebra.program import Program
 from augury.algebra.scalar import dump
 from augury.clock import show_duration
+from augury.engine.replacing import difference, meaning_of
 from augury.event import Attribute, ClassKind, EventClass, key_of
 from augury.history.views import system_names
 from augury.local.store import tables as s
@@ -33,6 +35,7 @@ class Stored:
     event_class: EventClass
     names: ClassNames
     meaning: str
+    is_there: bool = True
 
 
 def has_catalogue(connection: sa.Connection) -> bool:
@@ -68,7 +71,8 @@ def _read_classes(connection: sa.Connection) -> list[Stored]:
             tuple(json.loads(row.key)),
             row.lifespan_us,
         )
-        found.append(Stored(event_class, ClassNames(row.table_name, row.now_name, row.archive_name), row.meaning))
+        names = ClassNames(row.table_name, row.now_name, row.archive_name)
+        found.append(Stored(event_class, names, row.meaning, row.is_there))
     return found
 
 
@@ -81,39 +85,37 @@ def tables_of(known: Iterable[Stored], program: Program | None = None) -> dict[s
     return {name: s.class_tables(one.event_class, one.names, declared.get(name)) for name, one in found}
 
 
+def numbers(connection: sa.Connection, classes: Iterable[s.ClassTables]) -> dict[str, tuple[int, int]]:
+    """Of each class how many versions are kept, and how many there were."""
+    found = {}
+    for tables in classes:
+        number = tables.column("number")
+        kept, last = connection.execute(
+            sa.select(sa.func.count(), sa.func.max(number)).select_from(tables.history)
+        ).one()
+        found[key_of(tables.stored.name)] = (int(kept), int(last or 0))
+    return found
+
+
 def mismatches(known: Iterable[EventClass], program: Program) -> tuple[str, ...]:
     """What is wrong with a store for a program: a sentence for each class that is not as it was."""
     plans = {key_of(plan.event_class.name): plan.event_class for plan in program.classes}
     pairs = ((one, plans.get(key_of(one.name))) for one in known)
-    sentences = (_difference(old, new) for old, new in pairs if new is not None)
-    return tuple(sentence for sentence in sentences if sentence is not None)
-
-
-def _difference(old: EventClass, new: EventClass) -> str | None:
-    if old.kind is not new.kind:
-        return f"`{old.name}` is {old.kind.value} in the store and {new.kind.value} in the program"
-    had, has = (
-        [f"{key_of(attribute.name)} {attribute.type}" for attribute in event_class.attributes]
-        for event_class in (old, new)
-    )
-    if had != has:
-        return f"`{old.name}` has the attributes ({', '.join(had)}) in the store and ({', '.join(has)}) in the program"
-    if [key_of(name) for name in old.key] != [key_of(name) for name in new.key]:
-        return f"`{old.name}` has ID ({', '.join(old.key)}) in the store and ID ({', '.join(new.key)}) in the program"
-    return None
+    found = ((old.name, difference(old, new)) for old, new in pairs if new is not None)
+    return tuple(f"`{name}` {why}" for name, why in found if why is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Tables:
     """The tables of a store: of classes and of triggers, by the names that they are matched by."""
 
     classes: Mapping[str, s.ClassTables]
     triggers: Mapping[str, FiringTable]
 
 
-def held(connection: sa.Connection) -> Held:
+def all_tables(connection: sa.Connection) -> Tables:
     """The tables that a store has; raises `StoreMismatch`."""
-    return Held(tables_of(stored(connection)), stored_triggers(connection))
+    return Tables(tables_of(stored(connection)), stored_triggers(connection))
 
 
 def ready(connection: sa.Connection) -> str | None:
@@ -125,34 +127,64 @@ def ready(connection: sa.Connection) -> str | None:
     return None
 
 
-def fit(connection: sa.Connection, program: Program) -> Held:
+def fit(connection: sa.Connection, program: Program) -> Tables:
     """Make a store, which is `ready`, fit for a program, and give its tables; raises `StoreMismatch`."""
     known = stored(connection)
     add_outbox(connection)
     if wrong := mismatches((one.event_class for one in known), program):
         raise StoreMismatch(wrong)
-    if _has_ticks(connection) and (changed := _changes(connection, known, program)):
-        raise StoreMismatch(changed)
+    begun: frozenset[str] = frozenset()
+    if _has_ticks(connection):
+        if changed := (*_changes(connection, known, program), *_other_triggers(connection, program)):
+            raise StoreMismatch((*changed, _HOW_TO_CHANGE))
+        begun = frozenset(key_of(one.name) for one in program.triggers) - stored_triggers(connection).keys()
+    return taken_up(connection, program, begun)
+
+
+def taken_up(connection: sa.Connection, program: Program, begun: Collection[str]) -> Tables:
+    """Make what a program needs and is not there yet, and write down what it says; `begun` are triggers that begin."""
+    known = stored(connection)
     old = {key_of(one.event_class.name): one for one in known}
     new = [plan for plan in program.classes if key_of(plan.event_class.name) not in old]
     others = [str(one.table.name) for one in stored_triggers(connection).values()]
     names = class_names((plan.event_class for plan in new), (one.names for one in known), others)
-    added = [Stored(plan.event_class, name, meaning(plan)) for plan, name in zip(new, names, strict=True)]
+    added = [Stored(plan.event_class, name, meaning_of(plan)) for plan, name in zip(new, names, strict=True)]
     tables = tables_of([*known, *added], program)
     for one in added:
         _create(connection, tables[key_of(one.event_class.name)])
     _describe(connection, program, known, added)
     _add_options(connection, program, tables)
-    return Held(tables, fit_triggers(connection, program, (one.names for one in (*known, *added))))
+    taken = [one.names for one in (*known, *added)]
+    return Tables(tables, fit_triggers(connection, program, taken, begun))
+
+
+_HOW_TO_CHANGE: Final = (
+    "the program of a store that has ticks is changed by `augury apply` (`augury plan` says what that does), or by "
+    "`LocalEngine.apply`"
+)
+
+
+def _other_triggers(connection: sa.Connection, program: Program) -> Iterator[str]:
+    """Triggers that are not as the store has them; one that no program was kept in takes them as they come."""
+    if stored_program(connection) is None:
+        return
+    known = {name: one for name, one in stored_triggers(connection).items() if one.is_there}
+    for trigger in program.triggers:
+        was = known.pop(key_of(trigger.name), None)
+        if was is None:
+            yield f"the trigger `{trigger.name}` is not in the store, which has ticks without it"
+        elif was.meaning != dump_trigger(trigger):
+            yield f"the trigger `{trigger.name}` is another than when the store was written"
+    yield from (f"the trigger `{one.trigger}` is in the store and not in the program" for one in known.values())
+
+
+def stored_program(connection: sa.Connection) -> str | None:
+    """The text of the program whose ticks a store has; None where it was not kept."""
+    return connection.execute(sa.select(s.settings.c.value).where(s.settings.c.name == "program")).scalar()
 
 
 def _has_ticks(connection: sa.Connection) -> bool:
     return connection.execute(sa.select(s.ticks.c.tick).limit(1)).first() is not None
-
-
-def meaning(plan: ClassPlan) -> str:
-    """What the events of a class are and how they come about, its statements apart."""
-    return dump_class(replace(plan, statements=()))
 
 
 def _changes(connection: sa.Connection, known: Sequence[Stored], program: Program) -> tuple[str, ...]:
@@ -164,13 +196,13 @@ def _changes(connection: sa.Connection, known: Sequence[Stored], program: Progra
     has = _settings(program)["chronon"]
     sentences = [] if had == has else [f"the store has ticks every {had}, and the program has them every {has}"]
     plans = {key_of(plan.event_class.name): plan for plan in program.classes}
-    old = {key_of(one.event_class.name): one for one in known}
+    old = {key_of(one.event_class.name): one for one in known if one.is_there}
     for name in dict.fromkeys([*old, *plans]):
         if name not in plans:
             sentences.append(f"`{old[name].event_class.name}` is in the store and not in the program")
         elif name not in old:
             sentences.append(f"`{plans[name].event_class.name}` is not in the store, which has ticks without it")
-        elif old[name].meaning != meaning(plans[name]):
+        elif old[name].meaning != meaning_of(plans[name]):
             sentences.append(f"`{old[name].event_class.name}` means something else than when the store was written")
     return tuple(sentences)
 
@@ -197,13 +229,19 @@ def _describe(connection: sa.Connection, program: Program, known: Sequence[Store
     """Write down how things are now; of a class that the program no longer has, as they were."""
     plans = {key_of(plan.event_class.name): plan for plan in program.classes}
     now = [one for one in known if key_of(one.event_class.name) in plans]
+    connection.execute(s.classes.update().values(is_there=False))
     for one in now:
         new = plans[key_of(one.event_class.name)].event_class
         same = s.classes.c["class"] == one.event_class.name
-        told = {"mutable": new.mutable, "lifespan_us": new.lifespan_us, "meaning": meaning(plans[key_of(new.name)])}
+        told = {
+            "mutable": new.mutable,
+            "lifespan_us": new.lifespan_us,
+            "meaning": meaning_of(plans[key_of(new.name)]),
+            "is_there": True,
+        }
         connection.execute(s.classes.update().where(same).values(**told))
         connection.execute(s.actions.delete().where(s.actions.c["class"] == one.event_class.name))
-    _insert(connection, s.classes, [_class_row(one, len(known) + i) for i, one in enumerate(added, 1)])
+    _insert(connection, s.classes, [_class_row(one, _last_position(connection) + i) for i, one in enumerate(added, 1)])
     _insert(connection, s.attributes, [row for one in added for row in _column_rows(one.event_class)])
     _insert(
         connection,
@@ -225,6 +263,10 @@ def _describe(connection: sa.Connection, program: Program, known: Sequence[Store
     _insert(connection, s.settings, [{"name": name, "value": value} for name, value in _settings(program).items()])
 
 
+def _last_position(connection: sa.Connection) -> int:
+    return connection.execute(sa.select(sa.func.max(s.classes.c.position))).scalar() or 0
+
+
 def _insert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, object]]) -> None:
     if rows:
         connection.execute(table.insert(), rows)
@@ -237,6 +279,7 @@ def _settings(program: Program) -> dict[str, str | None]:
         "archive": "on" if settings.archive else "off",
         "retain": None if settings.retain_us is None else show_duration(settings.retain_us),
         "retain_us": None if settings.retain_us is None else str(settings.retain_us),
+        "program": program.text,
     }
 
 
@@ -253,6 +296,7 @@ def _class_row(one: Stored, position: int) -> dict[str, object]:
         "now_name": one.names.now,
         "archive_name": one.names.archive,
         "meaning": one.meaning,
+        "is_there": True,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from augury.local.store.errors import NoStore, StoreFailed
+from augury.local.store.errors import NoStore, StoreFailed, StoreFull
 
 
 class Database(Protocol):
@@ -85,11 +86,25 @@ def failing(place: str) -> Iterator[None]:
         yield
     except (DBAPIError, PoolTimeout) as error:
         cause = getattr(error, "orig", None) or error
-        raise StoreFailed(f"the store `{place}` failed: {reason(cause)}") from cause
+        raise _failed(place, cause) from cause
     except Exception as error:
         if not _of_driver(error):
             raise
-        raise StoreFailed(f"the store `{place}` failed: {reason(error)}") from error
+        raise _failed(place, error) from error
+
+
+def _failed(place: str, error: BaseException) -> StoreFailed:
+    kind = StoreFull if _is_full(error) else StoreFailed
+    return kind(f"the store `{place}` failed: {reason(error)}")
+
+
+def _is_full(error: BaseException) -> bool:
+    # PostgreSQL says so by 53100, SQLite by its own code, the system by ENOSPC or a quota.
+    return (
+        getattr(error, "sqlstate", None) == "53100"
+        or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        or (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT))
+    )
 
 
 def _of_driver(error: Exception) -> bool:

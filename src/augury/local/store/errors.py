@@ -11,6 +11,10 @@ class StoreFailed(StoreError):
     """The database failed: nothing of the call was kept, as far as is known, and it can be tried again."""
 
 
+class StoreFull(StoreFailed):
+    """There is no room on the disk, or for the database; once there is, the same call succeeds."""
+
+
 class StoreMismatch(StoreError):
     """The store holds the classes of another program, or was written in another format; a sentence for each."""
 

@@ -6,7 +6,7 @@ there yet. A trigger that comes with other parameters keeps its table: columns a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +65,13 @@ def type_of(text: str) -> Type:
     return found
 
 
-def fit_triggers(connection: sa.Connection, program: Program, classes: Iterable[ClassNames]) -> dict[str, FiringTable]:
-    """Make a store ready for the triggers of a program, and write down its triggers, rules and groups."""
+def fit_triggers(
+    connection: sa.Connection, program: Program, classes: Iterable[ClassNames], begun: Collection[str]
+) -> dict[str, FiringTable]:
+    """Make a store ready for the triggers of a program, and write down its triggers, rules and groups.
+
+    Those that begin, by the names they are matched by, do so after the last tick.
+    """
     known = stored_triggers(connection)
     new = [trigger for trigger in program.triggers if key_of(trigger.name) not in known]
     names = trigger_names((trigger.name for trigger in new), classes, [str(one.table.name) for one in known.values()])
@@ -75,7 +80,7 @@ def fit_triggers(connection: sa.Connection, program: Program, classes: Iterable[
     for trigger in program.triggers:
         if (old := known.get(key_of(trigger.name))) is not None and old.shape.parameters != trigger.parameters:
             _reshape(connection, old, trigger.parameters)
-    _describe(connection, program)
+    _describe(connection, program, begun)
     return stored_triggers(connection)
 
 
@@ -135,13 +140,16 @@ def _parameter_rows(trigger: str, columns: Sequence[tuple[Attribute, str]]) -> l
     ]
 
 
-def _describe(connection: sa.Connection, program: Program) -> None:
+def _describe(connection: sa.Connection, program: Program, begun: Collection[str]) -> None:
     """Write down what triggers, rules and groups there are now."""
     connection.execute(s.triggers.update().values(position=None))
     stored = {key_of(name): name for name in connection.execute(sa.select(s.triggers.c.trigger)).scalars()}
+    newest_first = sa.select(s.ticks.c.tick).order_by(s.ticks.c.tick.desc()).limit(1)
+    last = connection.execute(newest_first).scalar()
     for position, trigger in enumerate(program.triggers, 1):
         same = s.triggers.c.trigger == stored[key_of(trigger.name)]
-        told = {"position": position, "meaning": dump_trigger(trigger)}
+        told: dict[str, object] = {"position": position, "meaning": dump_trigger(trigger)}
+        told |= {"since_tick": last} if key_of(trigger.name) in begun else {}
         connection.execute(s.triggers.update().where(same).values(**told))
     rules: list[dict[str, object]] = [
         {"rule": rule.name, "position": position, "meaning": dump_rule(rule)}

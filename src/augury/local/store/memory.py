@@ -6,18 +6,20 @@ For replays, tests and simulations. What it says is what the store on SQL says; 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from augury.algebra.program import Program
+from augury.algebra.rule import Trigger
 from augury.clock import show_time
 from augury.diagnostics import closest
 from augury.engine.firing_rows import firing_rows, firings_of, shape_of
 from augury.engine.history_rows import history_of, integers
-from augury.engine.ports import Post, Snapshot, Torn
+from augury.engine.ports import Adoption, Post, Snapshot, Torn
+from augury.engine.replacing import Held
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history.views import current
@@ -34,6 +36,10 @@ class MemoryStore:
         """Start with nothing."""
         self.ticks: list[Ticked] = []
         self.program = program
+        self._derived: dict[str, list[tuple[int, ClassVersions]]] = {}
+        self._purged: dict[str, list[tuple[int, ClassVersions]]] = {}
+        self._fired: dict[str, list[dict[str, Any]]] = {}
+        self._begun: dict[str, int] = {}
         self._pending: tuple[str, ...] = ()
         self._remembered: dict[str, str] = {}
         self._switches: list[Turned] = []
@@ -99,7 +105,7 @@ class MemoryStore:
 
     def history(self, event_class: EventClass) -> pa.Table:
         """Every version of a class, in order, with the columns of `history.views`."""
-        table = history_of(event_class, list(self._parts(event_class, "read", "derived")))
+        table = self.everything(event_class)
         last = self.last_tick()
         if self._retain_us is None or last is None:
             return table
@@ -107,6 +113,10 @@ class MemoryStore:
         gone = np.concatenate([np.empty(0, np.int64), *purged])
         retained = integers(table["det_time"]) >= last - self._retain_us
         return table.filter(pa.array(retained | current(table, event_class, gone)))
+
+    def everything(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class, in order, also what is no longer part of its history."""
+        return history_of(event_class, list(self._parts(event_class, "read", "derived")))
 
     def posts_pending(self) -> tuple[str, ...]:
         """What rules posted at the last committed tick itself, for the next one to read."""
@@ -130,7 +140,8 @@ class MemoryStore:
 
     def firing_counts(self) -> dict[str, int]:
         """How often each trigger has fired, by name; those that never did are left out."""
-        return {fired.firing.trigger: fired.number for ticked in self.ticks for fired in ticked.firings}
+        before = {rows[-1]["trigger"]: rows[-1]["number"] for rows in self._fired.values()}
+        return before | {fired.firing.trigger: fired.number for ticked in self.ticks for fired in ticked.firings}
 
     def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:
         """The firings of a trigger with a greater number, in order; raises `NoSuchTrigger`."""
@@ -139,16 +150,67 @@ class MemoryStore:
         if found is None:
             known = tuple(one.name for one in self.program.triggers)
             raise NoSuchTrigger(trigger, closest(trigger, known), known)
+        names = shape_of(found.parameters).schema().names
+        before = [{name: row.get(name) for name in names} for row in self._fired.get(wanted, ())]
+        return [row for row in (*before, *self._rows(found)) if row["number"] > after][:limit]
+
+    def _rows(self, trigger: Trigger) -> list[dict[str, Any]]:
+        """The firings since the program was taken over."""
         every = ((ticked.tick, fired) for ticked in self.ticks for fired in ticked.firings)
-        later = ((t, fired) for t, fired in every if key_of(fired.firing.trigger) == wanted and fired.number > after)
-        some = list(islice(later, limit))
-        return firing_rows(firings_of(self.program, found, some), shape_of(found.parameters))
+        some = [(tick, fired) for tick, fired in every if key_of(fired.firing.trigger) == key_of(trigger.name)]
+        return firing_rows(firings_of(self.program, trigger, some), shape_of(trigger.parameters))
+
+    def held(self) -> Held:
+        """What there is of which class, also of those no longer in the program."""
+        parts = [*self._derived.items()]
+        every = [(key_of(v.event_class.name), v) for ticked in self.ticks for v in (*ticked.read, *ticked.derived)]
+        every += [(name, versions) for name, some in parts for _, versions in some]
+        counts: dict[str, int] = {}
+        classes = {key_of(plan.event_class.name): plan.event_class for plan in self.program.classes}
+        for name, versions in every:
+            counts[name] = counts.get(name, 0) + len(versions)
+            classes.setdefault(name, versions.event_class)
+        return Held(tuple(classes.values()), {name: (n, n) for name, n in counts.items()}, bool(self.ticks))
+
+    def past(self, program: Program) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
+        """What each committed tick read, in order, of the classes that another program has."""
+        there = {key_of(plan.event_class.name) for plan in program.classes}
+        for ticked in self.ticks:
+            yield ticked.tick, tuple(v for v in ticked.read if key_of(v.event_class.name) in there)
+
+    def adopt(self, adoption: Adoption) -> None:
+        """Let another program take the place of the one before."""
+        for trigger in self.program.triggers:
+            rows = [{**row, "trigger": trigger.name} for row in self._rows(trigger)]
+            if rows:
+                self._fired.setdefault(key_of(trigger.name), []).extend(rows)
+        last = self.last_tick()
+        self._begun |= {name: last for name in adoption.begun if last is not None}
+        self._derived |= {name: list(parts) for name, parts in adoption.derived.items()}
+        anew = adoption.purged is not None
+        self._purged = {name: list(parts) for name, parts in (adoption.purged or self._purged).items()}
+        self.ticks = [
+            replace(
+                ticked,
+                derived=tuple(v for v in ticked.derived if key_of(v.event_class.name) not in adoption.derived),
+                purged=() if anew else ticked.purged,
+                firings=(),
+            )
+            for ticked in self.ticks
+        ]
+        self._snapshots = [] if adoption.snapshot is None else [adoption.snapshot]
+        self.program, self._retain_us = adoption.program, adoption.program.settings.retain_us
+
+    def begun(self) -> dict[str, int]:
+        """By trigger, by the name it is matched by, the tick after which it began; from the first on: left out."""
+        return dict(self._begun)
 
     def close(self) -> None:
         """Nothing is held."""
 
     def _parts(self, event_class: EventClass, *names: str) -> Iterator[tuple[int, ClassVersions]]:
         wanted = key_of(event_class.name)
+        yield from (self._purged if names == ("purged",) else self._derived).get(wanted, ())
         for ticked in self.ticks:
             parts: Any
             for parts in (getattr(ticked, name) for name in names):

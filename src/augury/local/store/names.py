@@ -52,6 +52,11 @@ def trigger_names(triggers: Iterable[str], known: Iterable[ClassNames], others: 
     return [_new(name, taken, "trigger") for name in triggers]
 
 
+def former_name(name: str, count: int, known: Iterable[ClassNames], others: Iterable[str]) -> str:
+    """A name for what a class had found before it changed for the n-th time."""
+    return _new(f"{name}_before_{count}", _taken(known, others))
+
+
 def _taken(known: Iterable[ClassNames], others: Iterable[str]) -> set[str]:
     names = [name for names in known for name in (names.table, names.now, names.archive)]
     return {key_of(name) for name in (*names, *others)}

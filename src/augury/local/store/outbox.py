@@ -130,9 +130,9 @@ class SqlOutbox:
 
     # ---- for people ----------------------------------------------------------------------------------------------
 
-    def listed(self, wanted: Wanted) -> Iterator[Listed]:
-        """The actions asked for, in order."""
-        d, after = s.deliveries.c, 0
+    def listed(self, wanted: Wanted, after: int = 0) -> Iterator[Listed]:
+        """The actions asked for after an id, in order."""
+        d = s.deliveries.c
         while True:
             statement = (
                 sa.select(*_COLUMNS, d.attempts, s.outbox.c.state, d.reason, d.tried_at, d.next_at)

@@ -9,17 +9,19 @@ from typing import Any, Final
 import pyarrow as pa
 import sqlalchemy as sa
 
+from augury.algebra.program import Program
 from augury.diagnostics import closest
 from augury.engine.firing_rows import firing_rows
 from augury.engine.history_rows import versions_in
 from augury.engine.ports import Post, Snapshot, Torn
+from augury.engine.replacing import Held
 from augury.engine.ticked import ClassVersions
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import history_schema
 from augury.kernels.firing import Switched, Turned
 from augury.local.store import catalogue
 from augury.local.store import tables as s
-from augury.local.store.catalogue import Held
+from augury.local.store.catalogue import Tables, numbers
 from augury.local.store.database import Database, failing
 from augury.local.store.errors import NoStore, NoSuchClass, NoSuchTrigger
 
@@ -35,7 +37,7 @@ _ROWS_AT_ONCE: Final = 50_000
 class SqlReader:
     """What a store holds; any number of these may read while one writes."""
 
-    def __init__(self, database: Database, held: Held) -> None:
+    def __init__(self, database: Database, held: Tables) -> None:
         """Take the tables that there are."""
         self.database = database
         self._tables = dict(held.classes)
@@ -79,6 +81,13 @@ class SqlReader:
         table = pa.concat_tables([history_schema(tables.event_class).empty_table(), *parts])
         return table if forgotten is None else table.sort_by(table.column_names[0])
 
+    def everything(self, event_class: EventClass) -> pa.Table:
+        """Every version of a class that is kept, in order, also what is no longer part of its history."""
+        tables = self._tables_of(event_class)
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            parts = list(self._in_parts(connection, tables, sa.true()))
+        return pa.concat_tables([history_schema(tables.event_class).empty_table(), *parts])
+
     def known_ids(self, event_class: EventClass, event_ids: Sequence[str]) -> set[str]:
         """Those of the ids that a version of this class has."""
         column = self._tables_of(event_class).column("event_id")
@@ -116,11 +125,41 @@ class SqlReader:
 
     def read_after(self, tick: int | None) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
         """What each tick after that one read, in order; ticks that read nothing are among them."""
+        return self._read_by_tick(self._declared(), tick)
+
+    def past(self, program: Program) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
+        """What each committed tick read, in order, of the classes that another program has."""
+        known = ((plan.event_class, self._tables.get(key_of(plan.event_class.name))) for plan in program.classes)
+        classes = [s.class_tables(one.stored, one.names, new) for new, one in known if one is not None]
+        return self._read_by_tick(classes, None)
+
+    def held(self) -> Held:
+        """What there is of which class, also of those no longer in the program."""
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            versions = numbers(connection, self._tables.values())
+            has_ticks = last_tick(connection) is not None
+        return Held(tuple(one.stored for one in self._tables.values()), versions, has_ticks)
+
+    def begun(self) -> dict[str, int]:
+        """By trigger, by the name it is matched by, the tick after which it began; from the first on: left out."""
+        c = s.triggers.c
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            rows = connection.execute(sa.select(c.trigger, c.since_tick).where(c.since_tick.isnot(None)))
+            return {key_of(name): tick for name, tick in rows}
+
+    def program_text(self) -> str | None:
+        """The text of the program whose ticks these are; None where an older Augury did not keep it."""
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            return catalogue.stored_program(connection)
+
+    def _read_by_tick(
+        self, classes: Iterable[s.ClassTables], tick: int | None
+    ) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
         with failing(self.database.place), self.database.readers().begin() as connection:
             wanted = sa.select(s.ticks.c.tick).order_by(s.ticks.c.tick)
             later = wanted if tick is None else wanted.where(s.ticks.c.tick > tick)
             ticks = connection.execute(later).scalars().all()
-            read = [one for one in self._declared() if one.event_class.kind is not ClassKind.COMPLEX]
+            read = [one for one in classes if one.event_class.kind is not ClassKind.COMPLEX]
             sources = [self._versions_after(connection, one, tick) for one in read]
             heads = [next(source, None) for source in sources]
             for at in ticks:
@@ -220,7 +259,7 @@ def read_store(database: Database) -> SqlReader:
     with failing(database.place), database.readers().begin() as connection:
         if not catalogue.has_catalogue(connection):
             raise NoStore(f"`{database.place}` holds no store of Augury")
-        return SqlReader(database, catalogue.held(connection))
+        return SqlReader(database, catalogue.all_tables(connection))
 
 
 def last_tick(connection: sa.Connection) -> int | None:

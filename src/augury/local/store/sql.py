@@ -18,12 +18,13 @@ from augury.clock import show_time
 from augury.engine.firing_rows import firings_of
 from augury.engine.history_rows import history_of
 from augury.engine.log_rows import action_row, purged_rows, rejected_rows, tick_row
-from augury.engine.ports import Post, Snapshot
+from augury.engine.ports import Adoption, Post, Snapshot
 from augury.engine.ticked import ClassVersions, FiredTrigger, Ticked
 from augury.event import EventClass, key_of
 from augury.kernels.firing import Turned
 from augury.local.store import catalogue
 from augury.local.store import tables as s
+from augury.local.store.adopting import adopted
 from augury.local.store.database import Database, database, failing
 from augury.local.store.errors import AlreadyCommitted, NoStore, StoreMismatch
 from augury.local.store.migrations import migrate
@@ -119,7 +120,7 @@ def _refuse_other(reader: SqlReader, program: Program) -> None:
 class SqlStore(SqlReader):
     """The store of a program, to be written; an `engine.ports.Store`."""
 
-    def __init__(self, database: Database, held: catalogue.Held, writer: sa.Engine, program: Program) -> None:
+    def __init__(self, database: Database, held: catalogue.Tables, writer: sa.Engine, program: Program) -> None:
         """Take a database that is made ready for the program."""
         super().__init__(database, held)
         self.writer = writer
@@ -171,6 +172,15 @@ class SqlStore(SqlReader):
         row = {**after, "kind": str(turned.kind), "name": turned.name, "is_on": turned.on}
         with self._writing, failing(self.database.place), self.writer.begin() as connection:
             connection.execute(s.switches.insert(), row)
+
+    def adopt(self, adoption: Adoption) -> None:
+        """Let another program take the place of the one before, all of it or nothing."""
+        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+            tables = adopted(connection, self.database, adoption, last_tick(connection))
+            if adoption.snapshot is not None:
+                _keep(connection, adoption.snapshot)
+        self._tables, self._firings = dict(tables.classes), dict(tables.triggers)
+        self._program = adoption.program
 
     def _refuse_committed(self, connection: sa.Connection, ticks: Sequence[Ticked]) -> None:
         last = last_tick(connection)

@@ -46,9 +46,11 @@ class Sqlite:
     """A file that holds a store."""
 
     def __init__(self, path: str) -> None:
-        """Note the path; nothing is opened."""
+        """Note the path; nothing is opened. Raises `NoStore` for a folder, as lakes are."""
         self.place = path
         self._path = Path(path).expanduser().absolute()
+        if self._path.is_dir():
+            raise NoStore(f"`{path}` is a folder, and this takes a file of SQLite or postgresql://HOST/DATABASE")
         self._locks: list[int] = []
         self._engines: list[sa.Engine] = []
         self._readers: sa.Engine | None = None

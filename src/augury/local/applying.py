@@ -1,0 +1,150 @@
+"""A program takes the place of another while an engine runs: what it does, and doing it, in one transaction.
+
+In: an engine, the new program. Out: what was changed. Before the store has adopted it nothing is; afterwards
+everything is.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from augury.algebra.program import Program
+from augury.duck.selects import runnable
+from augury.engine.history_rows import history_of
+from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.ports import Adoption, Selects, Snapshot, Store
+from augury.engine.rebuilding import Parts, Rebuilt, carried_over, worked_out
+from augury.engine.replacing import CannotChange, Change, Changes, Kind, State, What, compare
+from augury.engine.snapshot import saved_state
+from augury.engine.state import EngineState
+from augury.engine.tick import Ports, tick_reading
+from augury.event import ClassKind, key_of
+
+if TYPE_CHECKING:
+    from augury.local.running import LocalEngine
+
+
+BOUNDARIES_MISSED_MAX: Final = 3
+"""Ends of chronons that may pass with events read before anybody came by: then the next is waited for alone."""
+
+
+def apply_at_boundary(engine: LocalEngine, program: Program) -> Changes:
+    """Make a program an engine's, when nothing of a chronon is read yet."""
+    for missed in count():
+        with engine._working:
+            if _is_at_boundary(engine):
+                return _turned(engine, program)
+            if missed >= BOUNDARIES_MISSED_MAX:
+                while not _is_at_boundary(engine):
+                    _wait(engine)
+                return _turned(engine, program)
+        _wait(engine)
+    raise AssertionError("it counts for ever")
+
+
+def _is_at_boundary(engine: LocalEngine) -> bool:
+    """Whether the state is that after a committed tick; a chronon that is over, or has no clock, is read to its end."""
+    if engine._is_spoiled:
+        engine._reload()
+    for _ in engine._kept_at_last():
+        pass
+    end, now = _end_of(engine), engine._now()
+    if end is not None and (now is None or now >= end):
+        engine.advance_to(end)
+    return engine._state.chronon.upto is None
+
+
+def _end_of(engine: LocalEngine) -> int | None:
+    """When the tick comes that ends a chronon which is half read."""
+    upto = engine._state.chronon.upto
+    return None if upto is None else tick_reading(upto, engine._plan.chronon_us)
+
+
+def _wait(engine: LocalEngine) -> None:
+    end, now = _end_of(engine), engine._now()
+    left_us = 0 if end is None or now is None else end - now
+    if left_us > 0:
+        time.sleep(left_us / 1_000_000)
+
+
+def _turned(engine: LocalEngine, program: Program) -> Changes:
+    done = applied(engine._plan, engine._state, engine._store, program, engine._ports)
+    engine.program, engine._plan, engine._state = program, done.plan, done.state
+    engine._ports = replace(engine._ports, selects=done.selects)
+    engine._posts.turn_to(program)
+    engine._read_since_snapshot = 0
+    return done.changes
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A program that is the store's now, with what an engine needs to go on with it."""
+
+    changes: Changes
+    plan: EnginePlan
+    selects: Selects
+    state: EngineState
+
+
+def applied(old: EnginePlan, state: EngineState, store: Store, program: Program, ports: Ports) -> Applied:
+    """Make a program the store's; raises `CannotChange`, `CannotRun` and what the store does."""
+    changes = compare(old.program, program, store.held())
+    if changes.refused:
+        raise CannotChange(changes.refused)
+    selects, new = runnable(program), engine_plan(program)
+    triggers = changes.of(Kind.TRIGGER)
+    kept = {name for name, one in triggers.items() if one.state is State.KEPT}
+    if changes.replays:
+        found = worked_out(old, new, state, kept, store.past(program), replace(ports, selects=selects))
+        anew = _anew(store, new, found)
+        changes = replace(changes, each=tuple(_as_found(one, anew) for one in changes.each))
+    else:
+        found, anew = carried_over(old, new, state, kept), {}
+    snapshot = None if state.tick is None else Snapshot(state.tick, saved_state(new, found.state))
+    begun = frozenset(name for name, one in triggers.items() if one.state is State.BEGINS)
+    store.adopt(Adoption(program, anew, found.purged, begun, snapshot))
+    return Applied(changes, new, selects, found.state)
+
+
+def _anew(store: Store, plan: EnginePlan, found: Rebuilt) -> dict[str, Parts]:
+    """The complex classes whose history comes out other than it is kept; where both are the same it stays."""
+    assert found.derived is not None
+    known = {key_of(one.name) for one in store.held().classes}
+    other = {}
+    for one in plan.classes:
+        name, event_class = key_of(one.event_class.name), one.event_class
+        if event_class.kind is not ClassKind.COMPLEX:
+            continue
+        parts = found.derived.get(name, [])
+        was = store.everything(event_class) if name in known else None
+        if (was is None and parts) or (was is not None and not _equal(was, history_of(event_class, parts))):
+            other[name] = parts
+    return other
+
+
+def _equal(one: pa.Table, other: pa.Table) -> bool:
+    """Whether two histories say the same; NaN is itself."""
+    if one.num_rows != other.num_rows:
+        return False
+    return all(a.equals(b) or _texts(a) == _texts(b) for a, b in zip(one.columns, other.columns, strict=True))
+
+
+def _texts(column: pa.ChunkedArray) -> list[str]:
+    return list(map(repr, column.to_pylist()))
+
+
+def _as_found(change: Change, anew: dict[str, Parts]) -> Change:
+    """What became of a class, which is known now."""
+    if change.kind is not Kind.CLASS or change.what not in (What.SAME, What.CHANGED):
+        return change
+    if key_of(change.name) in anew and change.state is State.KEPT:
+        why = "events it is built on live longer or shorter now: its history is derived anew"
+        return replace(change, state=State.REBUILT, why=why)
+    if change.state is State.REBUILT and change.what is What.SAME and key_of(change.name) not in anew:
+        return replace(change, state=State.KEPT, why="")
+    return change

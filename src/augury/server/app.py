@@ -1,0 +1,41 @@
+"""The application of a server: all its routes behind a gate.
+
+In: what is served, and the tokens that count. Out: an ASGI application. Every route has a role; none is found
+by who has no token, but whether the server lives and is ready.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from augury import __version__, limits
+from augury.server import classes, events, feeds, operating, outboxes, programs, triggers
+from augury.server.gate import Gate
+from augury.server.problems import answer_problems
+from augury.server.routes import Guarded, Route
+from augury.server.served import Served
+from augury.server.tokens import Role, Tokens
+
+NOUNS: Final = (events, classes, feeds, triggers, programs, outboxes, operating)
+"""What is asked most comes first: routes are looked through in order."""
+
+
+def server_app(
+    served: Served, tokens: Tokens | None = None, requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND
+) -> Gate:
+    """What answers for an engine."""
+    app = FastAPI(title="Augury", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
+    answer_problems(app)
+    found = [route for noun in NOUNS for route in noun.routes(served)]
+
+    async def document() -> dict[str, Any]:
+        """This document."""
+        return app.openapi()
+
+    found.append(Route("GET", "/v1/openapi.json", Role.READ, document))
+    app.router.routes = [Guarded(route) for route in found]
+    open_paths = [route.path for route in found if route.role == "open"]
+    return Gate(app, tokens, open_paths, served.requests, time.monotonic, requests_a_second)

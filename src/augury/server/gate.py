@@ -1,0 +1,177 @@
+"""What stands before every route: who asks, how often, and how much they send.
+
+In: requests as ASGI has them. Out: the same with their caller, or a problem document: 401 without a token that counts,
+429 too often, 413 too large, 503 while the server ends. Only what is open passes without a caller.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from augury import limits
+from augury.server.problems import LOG, Problem
+from augury.server.requests import Requests
+from augury.server.routes import CALLER, ROUTE
+from augury.server.tokens import ANYBODY_HERE, Caller, Tokens
+
+_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Gate:
+    """Lets requests through to an application.
+
+    Without tokens it is for who is on this machine, and no page of a browser is: a page that was loaded from elsewhere
+    says so by its Origin, or by the name that it was found by.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        tokens: Tokens | None,
+        open_paths: Collection[str],
+        requests: Requests,
+        clock: Callable[[], float],
+        requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND,
+    ) -> None:
+        """Stand before an application; `clock` gives seconds that never go back."""
+        self.app = app
+        self._tokens, self._open, self._requests, self._clock = tokens, frozenset(open_paths), requests, clock
+        self._rates = Rates(requests_a_second, clock)
+        self.is_draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or say why not."""
+        if scope["type"] != "http":
+            return await self._other(scope, receive, send)
+        begun, status = self._clock(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            if scope["path"] not in self._open:
+                self._pass(scope)
+                receive = _limited(receive, _most(scope))
+            await self.app(scope, receive, answer)
+        except Problem as problem:
+            await problem(scope, receive, answer)
+        except Exception as error:  # the application has told and logged it, unless an answer was under way
+            if status != HTTPStatus.INTERNAL_SERVER_ERROR:
+                LOG.error("an answer broke off", exc_info=error)
+        finally:
+            self._requests.note(scope["method"], scope.get(ROUTE, ""), status, self._clock() - begun)
+
+    def _pass(self, scope: Scope) -> None:
+        """Find out who asks; raises `Problem` for who may not, or not now."""
+        scope[CALLER] = caller = self._caller(scope["headers"])
+        if self.is_draining:
+            raise Problem(503, "the server is ending", {"retry-after": "5", "connection": "close"})
+        if (seconds := self._rates.wait(caller.name)) > 0:
+            raise Problem(429, "too many requests", {"retry-after": str(math.ceil(seconds))})
+        _refuse_large(scope)
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":  # nothing is asked that way
+            await send({"type": "websocket.close", "code": 1008})
+
+    def _caller(self, headers: Headers) -> Caller:
+        given = _header(headers, b"authorization")
+        if self._tokens is None:
+            _refuse_pages(headers)
+            if given is None:
+                return ANYBODY_HERE
+            raise _unknown("this server has no tokens: make one with `augury token add`, and start it again")
+        if given is None:
+            raise _unknown("a token is needed: Authorization: Bearer TOKEN")
+        scheme, _, token = given.partition(" ")
+        caller = self._tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
+            raise _unknown("the token is none of this server")
+        return caller
+
+
+class Rates:
+    """How often each caller asks: as many requests as a second allows at once, and as many each second after."""
+
+    def __init__(self, requests_a_second: int, clock: Callable[[], float]) -> None:
+        """Know nobody yet."""
+        self._most, self._clock = float(requests_a_second), clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait(self, name: str) -> float:
+        """Count a request; gives the seconds until one is allowed, 0 for now."""
+        now = self._clock()
+        left, since = self._left.get(name, (self._most, now))
+        left = min(self._most, left + (now - since) * self._most)
+        if left < 1.0:
+            self._left[name] = (left, now)
+            return (1.0 - left) / self._most
+        self._left[name] = (left - 1.0, now)
+        return 0.0
+
+
+def _unknown(detail: str) -> Problem:
+    return Problem(401, detail, {"www-authenticate": 'Bearer realm="augury"'})
+
+
+def _header(headers: Headers, name: bytes) -> str | None:
+    for found, value in headers:
+        if found == name:
+            return value.decode("latin-1")
+    return None
+
+
+def _refuse_pages(headers: Headers) -> None:
+    host = _hostname(f"//{_header(headers, b'host') or ''}")
+    origin = _header(headers, b"origin")
+    if host not in _HERE or (origin is not None and _hostname(origin) not in _HERE):
+        raise Problem(403, "a server without tokens answers who is on this machine, and asks for it as 127.0.0.1")
+
+
+def _hostname(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _most(scope: Scope) -> int:
+    return limits.SERVER_STREAM_BYTES_MAX if scope["path"] == "/v1/events" else limits.SERVER_BODY_BYTES_MAX
+
+
+def _refuse_large(scope: Scope) -> None:
+    said = _header(scope["headers"], b"content-length")
+    if said is not None and (not said.isdecimal() or int(said[:20]) > _most(scope)):
+        raise _too_large(_most(scope))
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(413, f"a request has at most {most:,} bytes", {"connection": "close"})
+
+
+def _limited(receive: Receive, most: int) -> Receive:
+    """What arrives, up to its limit: a request that comes in chunks does not say how long it is."""
+    count = 0
+
+    async def limited() -> Message:
+        nonlocal count
+        message = await receive()
+        count += len(message.get("body", b""))
+        if count > most:
+            raise _too_large(most)
+        return message
+
+    return limited

@@ -1,0 +1,194 @@
+"""A program changed over HTTP while it runs: as a whole or a statement at a time; and what is not changed that way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from augury.api import check
+from augury.server.problems import Problem
+from augury.server.statements import Kind, statement_text, with_statement, without_statement
+from augury.server.tokens import Role
+from tests.server.asking import JSON, Here, here, run
+
+SHOP = """
+SET CHRONON 1s;
+-- what is ordered
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Ordered (account INT, amount INT) ID () LIFESPAN (1d);  -- for a day
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Approved (account INT, amount INT) ID () LIFESPAN (1d);
+CREATE COMPLEX EVENT CLASS Twice (account INT) ID (account) LIFESPAN (1d)
+  AS MATCH prior(Ordered(account, _), Ordered(account, _));
+RULE Approve (account INT, amount INT) CONDITION amount <= 1000 ACTION POST Approved(account, amount);
+RULE GROUP some (Approve);
+TRIGGER Order (account INT, amount INT) TRIGGEREVENT Ordered RULESTRUC Approve(account, amount);
+BIND tell TO LOG;
+"""
+STRICT = "RULE Approve (account INT, amount INT) CONDITION amount <= 10 ACTION POST Approved(account, amount)"
+
+
+async def order(there: Here, amount: int) -> list[str]:
+    """Which triggers fire at an order."""
+    body = json.dumps({"event": "Ordered", "account": 7, "amount": amount})
+    answer = await there.ask("POST", "/v1/events?wait=read", body, JSON)
+    return [one["trigger"] for one in answer.json["firings"]]
+
+
+async def approved(there: Here) -> list[int]:
+    await there.tick()
+    return [row["amount"] for row in (await there.ask("GET", "/v1/classes/Approved/history")).json["rows"]]
+
+
+def whats(answer: Any) -> dict[str, str]:
+    """What becomes of each thing that does not stay as it is."""
+    return {one["name"]: one["what"] for one in answer.json["changes"] if one["what"] != "same"}
+
+
+def test_a_rule_is_replaced_while_it_runs(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP) as there:
+            await order(there, 100)
+            assert await approved(there) == [100]
+            answer = await there.ask("PUT", "/v1/rules/approve?dry_run=true", STRICT, role=Role.DEFINE)
+            assert (answer.status, whats(answer)) == (200, {"Approve": "changed"})
+            assert "Approve" in answer.json["lines"][0]
+            await order(there, 100)
+            assert await approved(there) == [100, 100]
+            answer = await there.ask("PUT", "/v1/rules/approve", f"{STRICT};\n", role=Role.DEFINE)
+            assert (answer.status, whats(answer)) == (200, {"Approve": "changed"})
+            await order(there, 100)
+            await order(there, 10)
+            assert await approved(there) == [100, 100, 10]
+            text = (await there.ask("GET", "/v1/program")).json["text"]
+            assert text == SHOP.replace("RULE Approve", "#", 1).replace(
+                SHOP[SHOP.index("RULE Approve") + 12 : SHOP.index(";", SHOP.index("RULE Approve"))], STRICT[12:]
+            ).replace("#", "RULE Approve", 1)
+
+    run(work())
+
+
+def test_things_are_added_and_dropped_one_by_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP) as there:
+            new = {
+                "classes/Thrice": "CREATE COMPLEX EVENT CLASS Thrice (account INT) ID (account) LIFESPAN (1d) AS MATCH "
+                "prior(Ordered(account, _), Ordered(account, _), Ordered(account, _));",
+                "rules/Tell": "RULE Tell (account INT) ACTION tell(account);",
+                "groups/tellers": "RULE GROUP tellers (Tell);",
+                "triggers/Told": "TRIGGER Told (account INT, amount INT) TRIGGEREVENT Approved RULESTRUC Tell(account);",
+            }
+            for path, statement in new.items():
+                answer = await there.ask("PUT", f"/v1/{path}", statement, role=Role.DEFINE)
+                assert (answer.status, whats(answer)) == (200, {path.partition("/")[2]: "added"}), answer.body
+            for _ in range(3):
+                assert await order(there, 100) == ["Order", "Told"]
+            await there.tick()
+            page = (await there.ask("GET", "/v1/occurrences?name=Thrice")).json
+            assert [row["account"] for row in page["rows"]] == [7]
+            assert len((await there.ask("GET", "/v1/firings?name=Told")).json["rows"]) == 3
+            answer = await there.ask("DELETE", "/v1/rules/Tell")
+            assert (answer.status, {one["code"][0] for one in answer.json["diagnostics"]}) == (422, {"E"})
+            for path in reversed(new):
+                answer = await there.ask("DELETE", f"/v1/{path}", role=Role.DEFINE)
+                assert (answer.status, whats(answer)) == (200, {path.partition("/")[2]: "removed"}), answer.body
+                assert (await there.ask("GET", f"/v1/{path}")).status == 404
+                assert (await there.ask("DELETE", f"/v1/{path}")).status == 404
+            assert await order(there, 100) == ["Order"]
+            assert check((await there.ask("GET", "/v1/program")).json["text"]).program is not None
+
+    run(work())
+
+
+def test_a_program_takes_the_place_of_another_as_a_whole(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP) as there:
+            other = SHOP.replace("amount <= 1000", "amount <= 1") + "RULE Other (a INT) ACTION tell(a);\n"
+            planned = await there.ask("POST", "/v1/program/plan", other, role=Role.DEFINE)
+            assert (planned.status, whats(planned)) == (200, {"Approve": "changed", "Other": "added"})
+            assert (await there.ask("GET", "/v1/program")).json["text"] == SHOP
+            done = await there.ask("POST", "/v1/program/apply", other, role=Role.DEFINE)
+            assert done.json == planned.json
+            assert (await there.ask("GET", "/v1/program")).json["text"] == other
+            await order(there, 2)
+            assert await approved(there) == []
+
+    run(work())
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP) as there:
+            await order(there, 100)
+            await there.tick()
+            for text, status in (
+                ("CREATE;", 422),
+                (SHOP.replace("amount <= 1000", "amuont <= 1000"), 422),
+                (SHOP.replace("Ordered (account INT, amount INT)", "Ordered (account STRING, amount INT)"), 422),
+            ):
+                for verb in ("plan", "apply"):
+                    answer = await there.ask("POST", f"/v1/program/{verb}", text)
+                    assert answer.status == status, answer.body
+                    assert answer.json["diagnostics"]
+            retyped = SHOP.replace("Twice (account INT) ID (account)", "Twice (account STRING) ID (account)").replace(
+                "AS MATCH prior(Ordered(account, _), Ordered(account, _))", "AS MATCH Ordered RETURN 'x' AS account"
+            )
+            for verb in ("plan", "apply"):
+                answer = await there.ask("POST", f"/v1/program/{verb}", retyped)
+                assert answer.status in (409, 422), answer.body
+                assert answer.json["diagnostics"]
+            assert (await there.ask("GET", "/v1/program")).json["text"] == SHOP
+            assert await order(there, 100) == ["Order"]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "BIND order TO PYTHON 'os:system';",
+        "BIND order TO COMMAND 'sh';",
+        "DETECT Ordered FROM FILE '/etc/passwd';",
+    ],
+)
+def test_what_this_machine_runs_and_reads_is_not_changed_over_http(tmp_path: Path, more: str) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP) as there:
+            for verb in ("plan", "apply"):
+                answer = await there.ask("POST", f"/v1/program/{verb}", SHOP + more)
+                assert (answer.status, "not changed over HTTP" in answer.json["detail"]) == (409, True), answer.body
+            answer = await there.ask("POST", "/v1/program/apply", SHOP.replace("BIND tell TO LOG;", ""))
+            assert answer.status == 409
+
+    run(work())
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+
+def test_everything_else_stays_as_it_was_written() -> None:
+    text = with_statement(SHOP, Kind.CLASS, "ordered", "CREATE CLOCK EVENT CLASS Ordered EVERY 5m")
+    assert "-- what is ordered\nCREATE CLOCK EVENT CLASS Ordered EVERY 5m;  -- for a day\n" in text
+    assert without_statement(SHOP, Kind.GROUP, "SOME") == SHOP.replace("RULE GROUP some (Approve);\n", "")
+    assert statement_text(SHOP, Kind.GROUP, "some") == "RULE GROUP some (Approve);"
+    added = with_statement(SHOP, Kind.RULE, "R", "RULE R () ACTION tell(1);")
+    assert added == f"{SHOP.rstrip()}\n\nRULE R () ACTION tell(1);\n"
+    assert without_statement(added, Kind.RULE, "r").rstrip() == SHOP.rstrip()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "",
+        "RULE Q () ACTION tell(1)",
+        "RULE R () ACTION tell(1); RULE S () ACTION tell(1)",
+        "RULE GROUP R (Approve)",
+        "RULE R (",
+        "-- nothing",
+    ],
+)
+def test_what_is_sent_for_a_rule_is_that_rule(statement: str) -> None:
+    with pytest.raises(Problem) as caught:
+        with_statement(SHOP, Kind.RULE, "R", statement)
+    assert caught.value.status == 422

@@ -1,0 +1,222 @@
+"""Tokens: made once and kept as digests, revoked at once; every route of the server asks for a role."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from augury.cli_server import register
+from augury.server.given import CannotServe
+from augury.server.routes import Guarded
+from augury.server.tokens import Caller, Role, Tokens, add_token, read_tokens, revoke_token
+from tests.server.asking import Answer, Here, ask, here, run
+
+
+def test_a_token_is_known_again_and_is_kept_nowhere(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    made = add_token(path, "fridge", (Role.POST, Role.READ))
+    assert Tokens(path).caller(made) == Caller("fridge", frozenset({Role.POST, Role.READ}))
+    secret = made.split("_", 2)[2]
+    assert secret not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(secret) >= 40
+
+
+def test_what_is_nearly_a_token_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    made = add_token(path, "fridge", (Role.ADMIN,))
+    tokens = Tokens(path)
+    for nearly in (made[:-1], made + "x", made.upper(), "", "_____", made.rpartition("_")[0], "\udcff_\udcff_x"):
+        assert tokens.caller(nearly) is None
+    assert tokens.caller(made) is not None
+
+
+def test_two_tokens_of_one_secret_would_have_two_digests(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    for name in ("a", "b"):
+        add_token(path, name, (Role.POST,))
+    first, second = read_tokens(path)
+    assert first.salt != second.salt
+
+
+def test_a_token_that_is_revoked_is_none_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    made, other = add_token(path, "fridge", (Role.POST,)), add_token(path, "other", (Role.READ,))
+    tokens = Tokens(path)
+    revoke_token(path, "fridge")
+    assert tokens.caller(made) is None
+    assert tokens.caller(other) is not None
+    later = add_token(path, "fridge", (Role.ADMIN,))
+    assert tokens.caller(later) == Caller("fridge", frozenset({Role.ADMIN}))
+
+
+def test_where_the_file_is_gone_or_damaged_nobody_is_let_in(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    made = add_token(path, "fridge", (Role.POST,))
+    tokens = Tokens(path)
+    path.write_text("{")
+    assert tokens.caller(made) is None
+    path.unlink()
+    assert tokens.caller(made) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"format": 2, "tokens": []}', '{"format": 1, "tokens": [{"id": 1}]}', '{"format": 1, "tokens": 7}'],
+)
+def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tokens").write_text(text)
+    with pytest.raises(CannotServe, match="no file of tokens"):
+        Tokens(tmp_path / "tokens")
+
+
+def command(*words: str) -> tuple[int, str]:
+    app = typer.Typer()
+    register(app)
+    done = CliRunner().invoke(app, list(words))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def test_the_command_makes_lists_and_revokes(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "a.db"))
+    code, made = command("token", "add", "fridge", "--role", "post", "--role", "read", *store)
+    assert code == 0
+    assert Tokens(tmp_path / "a.db.tokens").caller(made.strip()) is not None
+    assert command("token", "ls", *store) == (0, "fridge: post, read\n")
+    assert command("token", "revoke", "fridge", *store) == (0, "")
+    assert command("token", "ls", *store) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("add", "a", "--role", "post"), "say which tokens"),
+        (("add", "a", "--role", "post", "--store", "postgresql://h/d"), "say which tokens"),
+        (("add", "", "--role", "post", "--tokens", "F"), "has a name"),
+        (("revoke", "a", "--tokens", "F"), "cannot be read"),
+        (("ls", "--tokens", "F"), "cannot be read"),
+        (("add", "a", "--role", "post", "--tokens", "nowhere/at/all"), "cannot be written"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, told = command("token", *words)
+    assert (code, said in told) == (2, True), told
+
+
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    words = ("token", "add", "a", "--role", "post", "--tokens", str(tmp_path / "t"))
+    assert command(*words)[0] == 0
+    code, said = command(*words)
+    assert (code, "already" in said) == (2, True)
+    code, said = command("token", "revoke", "b", "--tokens", str(tmp_path / "t"))
+    assert (code, "no token called" in said) == (2, True)
+
+
+# ---- route × role × token --------------------------------------------------------------------------------------------
+
+OPEN = {"/health", "/ready"}
+NEEDS = {
+    ("POST", "/v1/events"): Role.POST,
+    ("POST", "/v1/check"): Role.READ,
+    ("POST", "/v1/explain"): Role.READ,
+    ("POST", "/v1/actions/{verb}"): Role.ADMIN,
+    ("POST", "/v1/delivery/{verb}"): Role.ADMIN,
+    ("POST", "/v1/engine/{verb}"): Role.ADMIN,
+    ("POST", "/v1/detectors/{name}/{verb}"): Role.ADMIN,
+}
+"""What is not named here needs READ to be looked at and DEFINE to be changed."""
+
+
+def needed(method: str, path: str) -> Role:
+    return NEEDS.get((method, path), Role.READ if method == "GET" else Role.DEFINE)
+
+
+def routes_of(there: Here) -> list[tuple[str, str]]:
+    routes = there.app.app.router.routes  # type: ignore[attr-defined]
+    assert all(isinstance(route, Guarded) for route in routes)
+    return [(method, route.path) for route in routes for method in route.methods]
+
+
+def filled(path: str) -> str:
+    """The path with a name that nothing has, so that nothing is changed by asking."""
+    verb = "resume" if any(one in path for one in ("engine", "detectors", "delivery")) else "retry"
+    verb = "enable" if any(one in path for one in ("triggers", "rules", "groups")) else verb
+    return path.replace("{verb}", verb).replace("{name}", "nobody").replace("{key}", "none").replace("{code}", "E203")
+
+
+async def asked(there: Here, method: str, path: str, token: str | None) -> Answer:
+    where = f"{filled(path)}"
+    if path.endswith("/live"):
+        where += "?after=nonsense"  # is refused after the role was asked for, and so ends
+    return await ask(there.app, method, where, b"", {"content-type": "application/x-ndjson"}, token)
+
+
+def test_every_route_asks_for_its_role_and_nobody_else_gets_an_answer(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            gone = add_token(there.tokens, "gone", (Role.ADMIN,))
+            revoke_token(there.tokens, "gone")
+            routes = routes_of(there)
+            assert len(routes) > 40
+            for method, path in routes:
+                if path in OPEN:
+                    assert (await asked(there, method, path, None)).status == 200
+                    continue
+                for wrong in (None, "aug_0_nonsense", "nonsense", gone, there.given[Role.ADMIN] + "x"):
+                    answer = await asked(there, method, path, wrong)
+                    assert (answer.status, method, path) == (401, method, path)
+                    assert answer.headers["www-authenticate"].startswith("Bearer")
+                    assert answer.json["status"] == 401
+                for role in Role:
+                    answer = await asked(there, method, path, there.given[role])
+                    allowed = role in (needed(method, path), Role.ADMIN)
+                    assert (answer.status in (401, 403), method, path, role) == (not allowed, method, path, role)
+                    assert answer.status < 500, (method, path, answer.body)
+
+    run(work())
+
+
+def test_what_is_no_route_is_not_told_to_who_has_no_token(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            for path in ("/", "/v1", "/docs", "/redoc", "/openapi.json", "/v1/nothing", "/static/../a.db"):
+                assert (await ask(there.app, "GET", path)).status == 401
+                assert (await there.ask("GET", path)).status == 404
+            assert (await there.ask("DELETE", "/v1/events")).status == 405
+            assert (await ask(there.app, "HEAD", "/v1/classes")).status == 401
+
+    run(work())
+
+
+def test_other_ways_to_say_who_one_is_do_not_count(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            token = there.given[Role.ADMIN]
+            for said in (token, f"Basic {token}", f"Token {token}", "Bearer", "Bearer "):
+                answer = await ask(there.app, "GET", "/v1/classes", headers={"authorization": said})
+                assert answer.status == 401, said
+            assert (await ask(there.app, "GET", f"/v1/classes?token={token}")).status == 401
+            answer = await ask(there.app, "GET", "/v1/classes", headers={"authorization": f"bearer {token}"})
+            assert answer.status == 200
+
+    run(work())
+
+
+def test_the_document_names_every_route(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            document = (await there.ask("GET", "/v1/openapi.json", role=Role.READ)).json
+            told = {(method.upper(), path) for path, found in document["paths"].items() for method in found}
+            assert told == set(routes_of(there))
+            assert json.dumps(document)
+
+    run(work())
