@@ -23,7 +23,7 @@ from augury.engine.firing import post_text, read_post
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
-from augury.engine.snapshot import saved_state, ticks_again
+from augury.engine.snapshot import STATE_FORMAT, saved_state, ticks_again
 from augury.engine.state import initial
 from augury.engine.steps import posted_rows
 from augury.engine.tick import Ports, next_tick
@@ -147,11 +147,13 @@ def require_fit(lake: Lake, last: Manifest, signatures: Mapping[str, str]) -> No
 
 
 def changed(slots: Slots, last: Manifest) -> Changed:
-    """The slots of which the lake has no state though their shard is not new to it, or is; and their classes."""
+    """The slots of which the lake has no state that can be read, be their shard new to it or not; and their classes."""
+    is_read = (last.offsets or {}).get("states") == STATE_FORMAT
     shards = {
         shard
         for shard in range(len(slots.shards))
-        if not any(f"slot/{slots.name_of(slot)}" in last.state for slot in range(*slots.starts[shard : shard + 2]))
+        if not is_read
+        or not any(f"slot/{slots.name_of(slot)}" in last.state for slot in range(*slots.starts[shard : shard + 2]))
     }
     found = tuple(slot for slot in range(len(slots)) if slots.shard_of(slot) in shards)
     plans = [slots.program.classes[place] for shard in sorted(shards) for place in slots.shards[shard].places]
@@ -199,7 +201,7 @@ def go_on(
         done = [pickle.loads(content) for content in found["packed"].to_pylist()]
     states = {k: path for k, path in last.state.items() if k.startswith("ids/")}
     filed = {slot: f"slot/{slots.name_of(slot)}" for slot in range(len(slots))}
-    states |= {one: last.state[one] for one in filed.values() if one in last.state}
+    states |= {name: last.state[name] for s, name in filed.items() if name in last.state and s not in todo.slots}
     states |= {filed[one.slot]: one.state for one in done if one.state is not None}
     replaced = {key_of(name) for name in todo.classes}
     kinds = (Kind.HISTORY, Kind.ARCHIVE, Kind.PURGED, Kind.NUMBERS)

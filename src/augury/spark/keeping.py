@@ -23,6 +23,7 @@ from augury.algebra.program import Program
 from augury.clock import show_duration
 from augury.engine import ledger as of_ticks
 from augury.engine.sharded import Slots
+from augury.engine.snapshot import STATE_FORMAT
 from augury.engine.tick import tick_reading
 from augury.event import key_of
 from augury.history.coming import received
@@ -299,7 +300,7 @@ def declared(program: Program) -> dict[str, Any]:
     names = [one.name for one in received(program)]
     triggers = {key_of(one.name): meaning(dump_trigger(one)) for one in program.triggers}
     told = {"classes": signatures(program), "received": names, "triggers": triggers}
-    return {"meaning": meaning(dump_program(program)), **told}
+    return {"meaning": meaning(dump_program(program)), "states": STATE_FORMAT, **told}
 
 
 def signatures(program: Program) -> dict[str, str]:
@@ -321,7 +322,12 @@ def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_u
     require_chronon(program, lake)
     require_whole(lake)
     last = lake.last()
-    is_changed = last is not None and (last.offsets or {}).get("meaning") != meaning(dump_program(program))
+    noted = {} if last is None else last.offsets or {}
+    # States of another format are no longer read, and are worked out again like those of another program.
+    is_changed = last is not None and (noted.get("meaning"), noted.get("states")) != (
+        meaning(dump_program(program)),
+        STATE_FORMAT,
+    )
     if last is not None and is_changed:
         require_fit(lake, last, signatures(program))
     slots = slots_on_spark(program, lake.about.buckets)

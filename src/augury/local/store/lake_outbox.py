@@ -129,10 +129,10 @@ class LakeOutbox(SqlOutbox):
         self.feed()
         return super().look()
 
-    def listed(self, wanted: Wanted) -> Iterator[Listed]:
-        """The actions asked for, in order."""
+    def listed(self, wanted: Wanted, after: int = 0) -> Iterator[Listed]:
+        """The actions asked for after an id, in order."""
         self.feed()
-        return super().listed(wanted)
+        return super().listed(wanted, after)
 
     def feed(self) -> int:
         """Take over what the lake has committed since; gives how many actions."""
