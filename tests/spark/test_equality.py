@@ -269,7 +269,7 @@ def triggers() -> list[Case]:
             program = of_triggers.program_of(case)
             raws = of_triggers.raws_of(case, program)
             found.append(of_raws(f"triggers {case['name']}", program, raws, of_triggers.until_of(case), number))
-    for seed in range(60):
+    for seed in range(40):
         made = generate_triggers(seed, turns=False)
         alone = replace(made, functions={}).run()
         deeds = (deed for firing in alone.firings for call in firing.calls for deed in call.deeds)
@@ -283,7 +283,7 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "MATCH corpus": match_corpus,
     "COMPOSITE corpus": composite_corpus,
     "keyed programs, examples": lambda: [*keyed_programs(), *examples()],
-    "triggers": triggers,
+    "triggers, corpus and random": triggers,
     "random programs 1": lambda: random_programs(0),
     "random programs 2": lambda: random_programs(1),
 }
