@@ -28,8 +28,6 @@ def waits_for_ticks(program: Program, withdrawn: Iterable[str]) -> str:
             return f"the SELECT of `{plan.event_class.name}` is evaluated at ticks"
         if plan.statements:
             return f"conditions of `{plan.event_class.name}` are looked at at ticks"
-    if program.triggers:
-        return f"what rules of trigger `{program.triggers[0].name}` do belongs to ticks"
     gone = {key_of(name) for name in withdrawn}
     classes = [plan.event_class for plan in program.classes]
     received = [one for one in classes if one.kind is not ClassKind.COMPLEX]
