@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
@@ -418,6 +419,15 @@ def test_the_log_the_outbox_and_the_rejected(store: SqlStore) -> None:
     with pytest.raises(StoreFailed):
         store.commit([twice])
     assert store.last_tick() == tick_at(1)
+
+
+def test_ticks_of_one_commit_share_what_publishing_took(store: SqlStore) -> None:
+    began = time.perf_counter()
+    store.commit([Ticked(tick_at(1), 0), Ticked(tick_at(2), 0)])
+    taken = time.perf_counter() - began
+    first, second = store.log("ticks")["publish_seconds"].to_pylist()
+    assert first == second
+    assert 0 < first + second < taken
 
 
 def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
