@@ -43,7 +43,7 @@ def history_command(
     ticks: Annotated[bool, typer.Option("--ticks", help="The log of ticks, instead of a class.")] = False,
     rejected: Annotated[bool, typer.Option("--rejected", help="The rejected events.")] = False,
     actions: Annotated[bool, typer.Option("--actions", help="The actions to be carried out.")] = False,
-    catalogue: Annotated[bool, typer.Option("--catalogue", help="The classes, and where their columns are.")] = False,
+    catalogue: Annotated[bool, typer.Option("--catalogue", help="What the program has, and in which columns.")] = False,
     output: Annotated[Form, typer.Option("--output", help="How to write it.")] = Form.TABLE,
     to: Annotated[Path | None, typer.Option("--to", help="Write to a file.")] = None,
 ) -> None:

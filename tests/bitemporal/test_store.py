@@ -449,6 +449,16 @@ def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
         ("price", "NUMERIC(10,2)"),
         ("weight", "DOUBLE"),
     ]
+    told = [(r["class"], r["role"]) for r in rows if r["column"] is None]
+    assert told[:2] == [("Order", "class"), ("Order", "action")]
+    assert [(r["name"], r["meaning"]) for r in rows if r["role"] == "action"] == [("tell", condition)]
+    assert {r["name"]: r["meaning"] for r in rows if r["kind"] == "setting"} == {
+        "store_format": "2",
+        "chronon": "1s",
+        "archive": "off",
+        "retain": None,
+        "retain_us": None,
+    }
     assert store.classes() == tuple(plan.event_class for plan in program().classes)
 
 
