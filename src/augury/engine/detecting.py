@@ -103,9 +103,10 @@ def detect(
             assert isinstance(before, CompositeState)
             if not len(history) and before.next_due() > tick:
                 return {}
-            state.detection[number], several = step_into(
-                composite_detector, before, history, unit.into, plan.chronon_us, tick, shared=shared
-            )
+            with refused_for(plan.classes[places[0]]):
+                state.detection[number], several = step_into(
+                    composite_detector, before, history, unit.into, plan.chronon_us, tick, shared=shared
+                )
             return dict(zip(places, several, strict=True))
         case _:
             raise AssertionError("a SELECT is not detected")

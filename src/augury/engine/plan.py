@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from augury import limits
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import ByKey, SelectPlan, Turns
-from augury.diagnostics import Diagnostic, Mark
+from augury.diagnostics import Diagnostic, Mark, Span
 from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.schedule import TooManyDue
@@ -234,6 +235,16 @@ def refused_for(plan: ClassPlan) -> Iterator[None]:
     except composite.NotYet as error:
         message = f"this engine does not run {error} yet, as `{plan.event_class.name}` needs it to"
         raise CannotRun((Diagnostic("E313", message, Mark(plan.event_class.span, "cannot be run")),)) from None
+    except composite.TooManyPeriods:
+        raise too_many_periods(plan.event_class.name, plan.event_class.span) from None
+
+
+def too_many_periods(name: str, span: Span) -> CannotRun:
+    """What to raise where PERIODIC of a class or trigger would take place more often than the limit allows."""
+    most = f"at most {limits.CLOCK_EVENTS_MAX:,} times after one opening"
+    message = f"PERIODIC takes place {most}, and in `{name}` it would more often"
+    helps = ("look for a time far from all others, or let the lifespan of what opens it end sooner",)
+    return CannotRun((Diagnostic("E405", message, Mark(span, "takes place too often"), helps=helps),))
 
 
 def ticks_too_often(program: Program, error: TooManyDue) -> CannotRun:

@@ -18,7 +18,7 @@ from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
 from augury.engine.firing import post_text, settled
 from augury.engine.parts import SelectState
-from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, refused_for, too_many_periods
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
 from augury.engine.reading import next_by_clock, read_again
 from augury.engine.rows import whole
@@ -35,7 +35,9 @@ from augury.history.schedule import TooManyDue, due_at_most
 from augury.history.versions import WITHDRAWN
 from augury.kernels.batch import Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
+from augury.kernels.composite.periods import require_few_periods
 from augury.kernels.composite.state import CompositeState
+from augury.kernels.composite.timed import TooManyPeriods
 from augury.kernels.firing import Turned
 
 
@@ -396,13 +398,15 @@ def ticks(
     *,
     first: int | None = None,
     settles: bool = True,
+    is_replay: bool = False,
 ) -> Iterator[Ticked]:
     """Every tick that has something to do, up to a time; left out, the last is the one that reads the last row.
 
     The last tick that is not after that time is done whatever happens at it, once there was one: what is known by then
     is settled, and what comes later is late; unless `settles` is False. `first` is the first tick there was anywhere,
-    for an engine that reads some of the events only: it begins with it. Raises `TooManyDue` where the clock posts more
-    events than the limit allows: a time far from all others has it tick for ever.
+    for an engine that reads some of the events only: it begins with it. `is_replay` looks ahead for a PERIODIC that
+    would take place too often before the next row, and raises `CannotRun`. Raises `TooManyDue` where the clock posts
+    more events than the limit allows: a time far from all others has it tick for ever.
     """
     waiting = came.by_tick(plan.chronon_us) if first is None or state.tick is not None else _from(first, came, plan)
     coming = next(waiting, None)
@@ -417,6 +421,8 @@ def ticks(
             coming = next(waiting, None)
         else:
             time, rows = due, Arrivals()
+            if is_replay:
+                _require_few_periods(plan, state, due, last if coming is None else min(coming[0], last))
         if until is not None and time > until:
             break
         ticked = tick(plan, state, rows, time, ports)
@@ -438,6 +444,20 @@ def require_few_due(plan: EnginePlan, state: EngineState, came: Arrivals, until:
     for code, schedule in plan.clocks:
         name = plan.program.classes[plan.received[code]].event_class.name
         due_at_most(name, schedule, tick_at_most(first, plan.chronon_us), end)
+
+
+def _require_few_periods(plan: EnginePlan, state: EngineState, since: int, until: int) -> None:
+    """Raise `CannotRun` where PERIODIC would take place too often up to a time before which nothing comes."""
+    for unit, detection in zip(plan.units, state.detection, strict=True):
+        if isinstance(unit, CompositeUnit) and isinstance(detection, CompositeState):
+            with refused_for(plan.classes[unit.places[0]]):
+                require_few_periods(unit.detector.graph, detection, since, until)
+    for of, one in zip(plan.triggers, state.triggers.each, strict=True):
+        if of.detector is not None and one.detection is not None:
+            try:
+                require_few_periods(of.detector.graph, one.detection, since, until)
+            except TooManyPeriods:
+                raise too_many_periods(of.trigger.name, of.trigger.span) from None
 
 
 def _from(first: int, came: Arrivals, plan: EnginePlan) -> Iterator[tuple[int, Arrivals]]:

@@ -18,7 +18,7 @@ from augury.algebra.scalar import Field, Value
 from augury.engine.chronon import Chronon, QueuedPost
 from augury.engine.detecting import SELECTED, Histories
 from augury.engine.firing import fired_trigger
-from augury.engine.plan import EnginePlan
+from augury.engine.plan import EnginePlan, too_many_periods
 from augury.engine.rules import Calling, NoFunctions, Setting, calls_of, returned_of
 from augury.engine.state import EngineState, TriggersState, Waiting, waiting_for
 from augury.engine.trigger_plan import TriggerUnit
@@ -28,6 +28,7 @@ from augury.kernels.composite.giving import Found, constituents
 from augury.kernels.composite.reading import python_values, rows_of
 from augury.kernels.composite.scalars import attribute_key
 from augury.kernels.composite.step import step_found
+from augury.kernels.composite.timed import TooManyPeriods
 from augury.kernels.firing import Firing, Posted, Refusal, Switched
 from augury.kernels.fitting import fitted_or_null
 
@@ -94,7 +95,10 @@ class _Looking:
             return
         before = state.detection.places
         index = rows_of(detector, state.detection, history, shared).index
-        found, errors = step_found(detector, state.detection, history, self.plan.chronon_us, until, shared=shared)
+        try:
+            found, errors = step_found(detector, state.detection, history, self.plan.chronon_us, until, shared=shared)
+        except TooManyPeriods:
+            raise too_many_periods(unit.trigger.name, unit.trigger.span) from None
         if errors:
             self.chronon.errors[unit.trigger.name] = self.chronon.errors.get(unit.trigger.name, 0) + errors
         ranked = []

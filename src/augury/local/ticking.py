@@ -74,7 +74,7 @@ class TickReplay:
         first, newest_us = None, came.last_us()
         try:
             require_few_due(plan, state, came, self.until_us)
-            for ticked in ticks(plan, state, came, self.until_us, ports):
+            for ticked in ticks(plan, state, came, self.until_us, ports, is_replay=True):
                 if self.store is None:
                     ids.note(ticked)
                 else:

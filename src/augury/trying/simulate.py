@@ -68,7 +68,8 @@ class Simulation:
             self.rejected = told(self.came.refusals, self.came.place)
         try:
             require_few_due(self.plan, self.state, self.came, self.until_us)
-            for ticked in ticks(self.plan, self.state, self.came, self.until_us, Ports(self.selects, ids)):
+            ports = Ports(self.selects, ids)
+            for ticked in ticks(self.plan, self.state, self.came, self.until_us, ports, is_replay=True):
                 ids.note(ticked)
                 yield ticked
         except TooManyDue as error:

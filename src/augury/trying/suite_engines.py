@@ -68,7 +68,7 @@ class InProcess:
         state, ids = initial(self.plan), KnownIds()
         try:
             require_few_due(self.plan, state, every, until_us)
-            for ticked in ticks(self.plan, state, every, until_us, Ports(self.selects, ids)):
+            for ticked in ticks(self.plan, state, every, until_us, Ports(self.selects, ids), is_replay=True):
                 ids.note(ticked)
                 got += _printed(self.program, ticked)
                 rejected |= _places(ticked.rejected)

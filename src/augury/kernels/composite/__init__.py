@@ -10,8 +10,19 @@ from augury.kernels.composite.detector import Detector, detector_of
 from augury.kernels.composite.protocol import CONTEXTS
 from augury.kernels.composite.state import CompositeState, held_seqs, initial_state
 from augury.kernels.composite.step import step
+from augury.kernels.composite.timed import TooManyPeriods
 
 # Importing a context enters it.
 _ENTERED = (chronicle, continuous, cumulative, recent, unrestricted)
 
-__all__ = ["CONTEXTS", "CompositeState", "Detector", "NotYet", "detector_of", "held_seqs", "initial_state", "step"]
+__all__ = [
+    "CONTEXTS",
+    "CompositeState",
+    "Detector",
+    "NotYet",
+    "TooManyPeriods",
+    "detector_of",
+    "held_seqs",
+    "initial_state",
+    "step",
+]

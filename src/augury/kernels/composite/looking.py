@@ -307,13 +307,16 @@ class _Look:
 def pulses_by(node: g.PeriodicNode, opening: Occ, by: Point, before: Point | None) -> int:
     """How many of its times a PERIODIC has had by a point, and before another."""
     until = by[0] if before is None else min(by[0], before[0])
-    count = max(0, (until - opening.occ_time) // node.period_us)
-    while count:
+    least, most = 0, max(0, (until - opening.occ_time) // node.period_us)
+    # Points do not go back, and an opening that was detected late has very many at once.
+    while least < most:
+        count = (least + most + 1) // 2
         point = due_point(opening, count * node.period_us)
         if point <= by and (before is None or point < before):
-            break
-        count -= 1
-    return count
+            least = count
+        else:
+            most = count - 1
+    return least
 
 
 def not_too_old(found: list[Occ], beside: Occ, within: int | None) -> list[Occ]:

@@ -16,6 +16,7 @@ from augury.kernels.composite.flat.state import FlatState
 from augury.kernels.composite.flat.step import step_flat
 from augury.kernels.composite.giving import Found, given
 from augury.kernels.composite.occurrence import Now, Occ, Point, Version, now_at
+from augury.kernels.composite.periods import require_few_periods
 from augury.kernels.composite.reading import arrivals
 from augury.kernels.composite.state import CompositeState, GraphState, Key, graphs_for
 from augury.kernels.match.shared import Shared
@@ -133,6 +134,7 @@ def _touched(
 def _fire(detector: Detector, state: GraphState, before: Point, chronon_us: int, found: list[Found]) -> None:
     """Let the timers fire that are due before a point."""
     for point, keys in state.due(before):
+        require_few_periods(detector.graph, state, point[0], before[0])
         now = now_at(point, chronon_us)
         for key in keys:
             made = detector.evaluation.step(state.graphs[key], now, ())

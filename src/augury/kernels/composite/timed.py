@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from augury import limits
 from augury.graphs.graph import AbsentForNode, AperiodicNode, PeriodicNode, PlusNode, Scope
 from augury.kernels.composite.joins import Inputs, between, going
 from augury.kernels.composite.occurrence import (
@@ -221,6 +222,17 @@ def _inside(state: NodeState, openings: Sequence[Occ], closing: Occ, scope: Scop
     return going(between(state.middles, first, closing), [*openings, closing], scope, tests, None)
 
 
+class TooManyPeriods(Exception):
+    """PERIODIC would take place more often in one window than the limit allows."""
+
+
+def require_few(window: Window, period_us: int, until_us: int) -> None:
+    """Raise `TooManyPeriods` where a window has too many periods up to a time."""
+    last = window.opening.occ_time + window.periods * period_us
+    if (until_us - last) // period_us > limits.CLOCK_EVENTS_MAX:
+        raise TooManyPeriods
+
+
 @dataclass(slots=True)
 class PeriodicOp:
     """Timers in windows."""
@@ -264,10 +276,13 @@ class PeriodicOp:
 
     def _periods(self, window: Window, now: Now, set_timer: SetTimer) -> list[Occ]:
         """Every period that has passed by now; those before a late detection come one after the other."""
+        if self.node.gathered:
+            return []  # it takes place at the closing, which needs no timer
+        require_few(window, self.node.period_us, now.time)
         found = []
         while self._next(window.opening, window.periods + 1) == now.point:
             window.periods += 1
             occ_time = window.opening.occ_time + window.periods * self.node.period_us
             found.append(later(window.opening, now.point, occ_time))
         set_timer(self._next(window.opening, window.periods + 1), window.number, None)
-        return [] if self.node.gathered else found
+        return found
