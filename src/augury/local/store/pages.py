@@ -41,7 +41,7 @@ def open_pages(url: str) -> PagedReader:
         with failing(held.place), held.readers().begin() as connection:
             if not catalogue.has_catalogue(connection):
                 raise NoStore(f"`{held.place}` holds no store of Augury")
-            return PagedReader(held, catalogue.held(connection))
+            return PagedReader(held, catalogue.all_tables(connection))
     except BaseException:
         held.close()
         raise
