@@ -12,6 +12,7 @@ The tag of a fenced block says what it holds and what has to come of it:
     console                commands after `$ ` and all that they print; see `Shell` for what can be run
     python                 statements that raise nothing
     python spark           … with a session `spark` and an empty `folder`, run by `tests/spark/test_pages.py`
+    python served, console served   … with a server at `url` and its `token`, run by `tests/server/test_client_page.py`
 
 A prelude that is not to be shown is a comment, `<!-- prelude: … -->`. Other tags are in UNTESTED_TAGS.
 """
@@ -218,12 +219,21 @@ def console_complaints(page: Page, folder: Path) -> list[str]:
         for block in page.blocks:
             if name := block.option("file"):
                 Path(name).write_text(block.text, "utf-8")
-            if block.tag == "python" and "spark" not in block.options and (problem := _raised(block)):
+            if {"spark", "served"} & set(block.options):
+                continue
+            if block.tag == "python" and (problem := _raised(block)):
                 complaints.append(f"{page.path}:{block.line}: {problem}")
-            for command, shown in _commands(block) if block.tag == "console" else ():
-                printed = shell.run(command)
-                if printed.rstrip("\n") != shown.rstrip("\n"):
-                    complaints.append(f"{page.path}:{block.line}: `{command}` prints\n{printed}\nand not\n{shown}")
+            complaints += shown_complaints(page, block, shell)
+    return complaints
+
+
+def shown_complaints(page: Page, block: Block, shell: Shell) -> list[str]:
+    """Run the commands of a console block, and compare what they print."""
+    complaints = []
+    for command, shown in _commands(block) if block.tag == "console" else ():
+        printed = shell.run(command)
+        if printed.rstrip("\n") != shown.rstrip("\n"):
+            complaints.append(f"{page.path}:{block.line}: `{command}` prints\n{printed}\nand not\n{shown}")
     return complaints
 
 

@@ -6,11 +6,12 @@ from augury import api
 from augury.api import Checked, Program, ProgramError, action, check, compile, detect, history, watch
 
 if TYPE_CHECKING:
-    from augury.api import GiveUp, LocalEngine, PostRefused, sinks, sources
+    from augury.api import Client, GiveUp, LocalEngine, PostRefused, event_method, sinks, sources
 
 __version__ = "0.1.0"
 __all__ = [
     "Checked",
+    "Client",
     "GiveUp",
     "LocalEngine",
     "PostRefused",
@@ -21,6 +22,7 @@ __all__ = [
     "check",
     "compile",
     "detect",
+    "event_method",
     "history",
     "sinks",
     "sources",

@@ -24,17 +24,21 @@ from augury.language.syntax import Program as Syntax
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from augury.client import Client as Client
     from augury.kernels.told import Why, WhyNot
     from augury.lake import LakeHistory
     from augury.local.engine import Detected, Occurrence
+    from augury.local.methods import event_method as event_method
     from augury.local.posts import PostRefused as PostRefused
     from augury.local.running import LocalEngine as LocalEngine
     from augury.spark import sinks as sinks
     from augury.spark import sources as sources
 
 LOADED_LATE: Final = {
+    "Client": "augury.client",
     "GiveUp": "augury.actions.delivery",
     "LocalEngine": "augury.local.running",
+    "event_method": "augury.local.methods",
     "PostRefused": "augury.local.posts",
     "sinks": "augury.spark.sinks",
     "sources": "augury.spark.sources",
@@ -45,7 +49,7 @@ LOADED_LATE: Final = {
 def __getattr__(name: str) -> Any:
     if name in LOADED_LATE:
         found = importlib.import_module(LOADED_LATE[name])
-        return getattr(found, name) if name[0].isupper() else found
+        return found if found.__name__.endswith(f".{name}") else getattr(found, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -21,21 +21,13 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from augury import (
-    __version__,
-    cli_actions,
-    cli_detectors,
-    cli_server,
-    cli_store,
-    cli_test,
-    cli_trying,
-    cli_warm,
-    limits,
-)
+import augury
+from augury import cli_actions, cli_client, cli_detectors, cli_server, cli_store, cli_test, cli_trying, cli_warm
 from augury.api import Checked, check, deep
 from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
 from augury.language.parser import keep_tables_in
+from augury.limits import ERRORS_SHOWN_MAX
 
 app = typer.Typer(
     name="augury",
@@ -95,7 +87,7 @@ OutputOption = Annotated[Output, typer.Option("--output", help="Diagnostics as t
 def root(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Augury: composite events, and the truth about time."""
     if version:
-        typer.echo(f"augury {__version__}")
+        typer.echo(f"augury {augury.__version__}")
         raise typer.Exit
 
 
@@ -492,16 +484,16 @@ def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
         typer.echo(text.encode("utf-8", "backslashreplace").decode())
         return
     colour = sys.stderr is not None and sys.stderr.isatty()
-    for diagnostic, source in found[: limits.ERRORS_SHOWN_MAX]:
+    for diagnostic, source in found[:ERRORS_SHOWN_MAX]:
         typer.echo(render(diagnostic, source, colour=colour) + "\n", err=True)
-    if len(found) > limits.ERRORS_SHOWN_MAX:
-        typer.echo(f"… and {len(found) - limits.ERRORS_SHOWN_MAX:,} more; --output json has them all", err=True)
+    if len(found) > ERRORS_SHOWN_MAX:
+        typer.echo(f"… and {len(found) - ERRORS_SHOWN_MAX:,} more; --output json has them all", err=True)
     errors = sum(diagnostic.severity is Severity.ERROR for diagnostic, _ in found)
     if errors:
         typer.echo(_count(errors, "error", "errors"), err=True)
 
 
-for verbs in (cli_actions, cli_detectors, cli_server, cli_store, cli_trying, cli_test, cli_warm):
+for verbs in (cli_actions, cli_client, cli_detectors, cli_server, cli_store, cli_trying, cli_test, cli_warm):
     verbs.register(app)
 
 if __name__ == "__main__":

@@ -130,7 +130,6 @@ class Here:
     async def tick(self, seconds: int = 1) -> None:
         self.now_us[0] += seconds * 1_000_000
         await asyncio.to_thread(self.engine.advance_to, self.now_us[0])
-        self.served.tell()
 
 
 START_US = 1_767_258_000_000_000  # 2026-01-01T09:00:00Z

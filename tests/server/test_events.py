@@ -1,4 +1,4 @@
-"""Events over HTTP: one, several, or a stream of lines; what is refused, what is too much, and what a store cannot keep."""
+"""Events over HTTP: one, several, a stream of lines; what is refused, what is too much, what a store cannot keep."""
 
 from __future__ import annotations
 

@@ -165,10 +165,13 @@ def test_who_listens_in_silence_hears_that_the_server_is_there(tmp_path: Path, m
     monkeypatch.setattr(limits, "SERVER_HEARTBEAT_SECONDS", 0.05)
 
     async def work() -> None:
-        async with here(tmp_path) as there, answering(there.app, "127.0.0.1", 0) as url:
-            async with listening(url, there.given[Role.READ], "/v1/occurrences/live") as live:
-                await live.next()
-                assert b": still here" in await live._reader.readuntil(b"still here")
+        async with (
+            here(tmp_path) as there,
+            answering(there.app, "127.0.0.1", 0) as url,
+            listening(url, there.given[Role.READ], "/v1/occurrences/live") as live,
+        ):
+            await live.next()
+            assert b": still here" in await live._reader.readuntil(b"still here")
 
     run(work())
 
@@ -196,11 +199,14 @@ def test_only_so_many_listen_and_places_become_free(tmp_path: Path, monkeypatch:
 def test_who_listens_does_not_keep_a_server_from_ending(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path) as there:
-            async with answering(there.app, "127.0.0.1", 0) as url:
-                async with listening(url, there.given[Role.READ], "/v1/occurrences/live") as live:
-                    await live.next()
-                    there.served.over.set()
-                    await live._reader.readuntil(b"0\r\n\r\n")  # the last chunk
+            path = "/v1/occurrences/live"
+            async with (
+                answering(there.app, "127.0.0.1", 0) as url,
+                listening(url, there.given[Role.READ], path) as live,
+            ):
+                await live.next()
+                there.served.over.set()
+                await live._reader.readuntil(b"0\r\n\r\n")  # the last chunk
             assert there.served.live_clients == 0
 
     run(work())

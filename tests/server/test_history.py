@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -53,12 +54,13 @@ def test_a_history_comes_page_by_page(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path) as there:
             await filled(there)
-            found, after = [], 0
-            while after is not None:
-                page = (await there.ask("GET", f"/v1/classes/Low/history?limit=2&after={after}", role=Role.READ)).json
+            found = list[Any]()
+            page: Any = {"next": 0}
+            while page["next"] is not None:
+                where = f"/v1/classes/Low/history?limit=2&after={page['next']}"
+                page = (await there.ask("GET", where, role=Role.READ)).json
                 assert len(page["rows"]) <= 2
                 found += page["rows"]
-                after = page["next"]
             assert [row["number"] for row in found] == [1, 2, 3, 4]
             assert [row["change"] for row in found] == ["announce", "announce", "change", "announce"]
             assert found[0]["event"] == "Low"

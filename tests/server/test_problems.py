@@ -61,7 +61,7 @@ def test_what_nobody_expected_is_told_without_its_reason(tmp_path: Path, caplog:
             def broken(*_: object) -> Any:
                 raise ZeroDivisionError("a secret of the engine")
 
-            there.served.pages.rejected = broken  # type: ignore[method-assign]
+            there.served.pages.rejected = broken  # type: ignore[method-assign, assignment]
             answer = await there.ask("GET", "/v1/rejected")
             assert (answer.status, answer.headers["content-type"]) == (500, "application/problem+json")
             assert b"secret" not in answer.body
@@ -90,11 +90,11 @@ def test_actions_are_listed_page_by_page(tmp_path: Path) -> None:
                 ("order", 1),
                 ("tell", "milk"),
             ]
-            found, after = [], 0
-            while after is not None:
-                page = (await there.ask("GET", f"/v1/actions?limit=3&after={after}", role=Role.READ)).json
+            found = list[Any]()
+            page: Any = {"next": 0}
+            while page["next"] is not None:
+                page = (await there.ask("GET", f"/v1/actions?limit=3&after={page['next']}", role=Role.READ)).json
                 found += page["rows"]
-                after = page["next"]
             assert found == rows
             some = (await there.ask("GET", "/v1/actions?state=waiting&state=dead&action=TELL")).json["rows"]
             assert some == [rows[1], rows[3]]

@@ -179,7 +179,8 @@ def test_without_room_nothing_is_acknowledged_and_it_goes_on_by_itself(tmp_path:
         async with here(tmp_path) as there:
 
             async def post(number: int, wait: str = "durable") -> int:
-                event = {"event": "Paid", "resource": f"r{number}", "price": 1.5, "event_id": "x" * 2_000 + str(number)}
+                about = {"resource": f"r{number}", "price": 1.5, "event_id": "x" * 2_000 + str(number)}
+                event = {"event": "Paid", **about}
                 return (await there.ask("POST", f"/v1/events?wait={wait}", json.dumps(event), JSON)).status
 
             await there.tick()
@@ -199,7 +200,7 @@ def test_without_room_nothing_is_acknowledged_and_it_goes_on_by_itself(tmp_path:
     run(work())
 
 
-# ---- who may ask ------------------------------------------------------------------------------------------------------
+# ---- who may ask ---------------------------------------------------------------------------------------------------
 
 
 def command(*words: str) -> tuple[int, str]:
@@ -280,10 +281,13 @@ SECRETS = {
     "ACT_SECRET": "whsec_c2VjcmV0LW9mLWFjdC0xMjM0NTY3ODkwYWI=",
 }
 BOUND = """
-BIND order TO WEBHOOK 'http://127.0.0.1:1/hook' WITH (secret = ENV 'HOOK_SECRET', header_x_key = ENV 'HEADER_KEY', retries = 1);
+BIND order TO WEBHOOK 'http://127.0.0.1:1/hook'
+  WITH (secret = ENV 'HOOK_SECRET', header_x_key = ENV 'HEADER_KEY', retries = 1);
 BIND tell TO NATS 'acts' WITH (url = ENV 'NATS_URL', retries = 1);
-CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Mailed (resource STRING) ID () LIFESPAN (5d) ON ANNOUNCEMENT DO mail(NEW.resource);
-BIND mail TO MAIL 'a@example.org' WITH (server = '127.0.0.1', port = 1, sender = 'b@example.org', user = 'c', password = ENV 'MAIL_PASSWORD', retries = 1);
+CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Mailed (resource STRING) ID () LIFESPAN (5d)
+  ON ANNOUNCEMENT DO mail(NEW.resource);
+BIND mail TO MAIL 'a@example.org' WITH (server = '127.0.0.1', port = 1, sender = 'b@example.org', user = 'c',
+  password = ENV 'MAIL_PASSWORD', retries = 1);
 DETECT Paid FROM NATS 'paid' WITH (url = ENV 'NATS_URL', stream = 'PAID', durable = 'shop');
 """
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document allows, asked at random: no request makes the server fail, and answers are as documented."""
+"""What the OpenAPI document allows, asked at random: the server never fails, and answers as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triggers and rules over HTTP: posts that wait for their answer, firings, switches, functions that are loaded again."""
+"""Triggers and rules over HTTP: posts that wait for their answer, firings, switches, functions loaded again."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ RULE Count (account INT) ACTION count(account);
 RULE GROUP all_of_them (Approve, Count);
 TRIGGER Order (account INT, amount NUMERIC(12, 2)) TRIGGEREVENT Ordered
   RULESTRUC Approve(account, amount), Count(account) RETURNS NUMERIC(12, 2) : Approve;
-TRIGGER Both (account INT, amount NUMERIC(12, 2)) TRIGGEREVENT Approved COMPOSITEEVENT Ordered > Approved CONTEXT CHRONICLE
+TRIGGER Both (account INT, amount NUMERIC(12, 2))
+  TRIGGEREVENT Approved COMPOSITEEVENT Ordered > Approved CONTEXT CHRONICLE
   RULESTRUC Count(account);
-TRIGGER Audit () TRIGGEREVENT Asked COMPOSITEEVENT Ordered > Approved CONTEXT CHRONICLE RULESTRUC Count(Ordered.account);
+TRIGGER Audit () TRIGGEREVENT Asked COMPOSITEEVENT Ordered > Approved CONTEXT CHRONICLE
+  RULESTRUC Count(Ordered.account);
 BIND price TO PYTHON 'shop_prices:price';
 """
 PRICES = "from decimal import Decimal\n\ndef price(amount):\n    return amount * Decimal('{factor}')\n"

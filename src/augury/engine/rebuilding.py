@@ -41,6 +41,14 @@ def carried_over(old: EnginePlan, new: EnginePlan, state: EngineState, kept: Col
     return Rebuilt(found)
 
 
+def begun_anew(old: EnginePlan, new: EnginePlan, state: EngineState, kept: Collection[str]) -> Rebuilt:
+    """The state for a program that takes the place of another before anything was read."""
+    found = initial(_without_triggers(new))
+    found.tick = state.tick
+    found.triggers = _triggers(old, new, state, kept)
+    return Rebuilt(found)
+
+
 def worked_out(
     old: EnginePlan,
     new: EnginePlan,

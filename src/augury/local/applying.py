@@ -18,7 +18,7 @@ from augury.duck.selects import runnable
 from augury.engine.history_rows import history_of
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Adoption, Selects, Snapshot, Store
-from augury.engine.rebuilding import Parts, Rebuilt, carried_over, worked_out
+from augury.engine.rebuilding import Parts, Rebuilt, begun_anew, carried_over, worked_out
 from augury.engine.replacing import CannotChange, Change, Changes, Kind, State, What, compare
 from augury.engine.snapshot import saved_state
 from augury.engine.state import EngineState
@@ -103,6 +103,8 @@ def applied(old: EnginePlan, state: EngineState, store: Store, program: Program,
         found = worked_out(old, new, state, kept, store.past(program), replace(ports, selects=selects))
         anew = _anew(store, new, found)
         changes = replace(changes, each=tuple(_as_found(one, anew) for one in changes.each))
+    elif not store.held().has_ticks:
+        found, anew = begun_anew(old, new, state, kept), {}
     else:
         found, anew = carried_over(old, new, state, kept), {}
     snapshot = None if state.tick is None else Snapshot(state.tick, saved_state(new, found.state))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from threading import Lock, Thread
@@ -26,8 +27,11 @@ _Given = TypeVar("_Given")
 class CalledFunctions:
     """The functions of an engine; `made` has what calls gave back that nobody has kept yet."""
 
-    def __init__(self, functions: Functions | None) -> None:
-        """Take functions; no call was made yet."""
+    def __init__(
+        self, functions: Functions | None, around: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """Take functions, and what stands around each call; no call was made yet."""
+        self._around = around
         self._functions = {key_of(name): function for name, function in (functions or {}).items()}
         self._remembered: dict[str, str] = {}
         self._lock = Lock()
@@ -62,7 +66,8 @@ class CalledFunctions:
     def _called(self, which: str, name: str, arguments: Sequence[Value], kinds: Sequence[t.Type]) -> str:
         given = [plain(value, kind) for value, kind in zip(arguments, kinds, strict=True)]
         try:
-            found = written_value(_value(self._functions[key_of(name)](*given)))
+            with self._around():
+                found = written_value(_value(self._functions[key_of(name)](*given)))
         except Exception as error:
             found = {"failed": str(error) if isinstance(error, RuleFailed) else f"{type(error).__name__}: {error}"}
         text = json.dumps(found)

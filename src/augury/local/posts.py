@@ -123,9 +123,7 @@ class Posts:
         """Write events in their order, as one; for each why it is refused, or None. Raises what the store does."""
         tickets = [self._ticket(event, True) for event in events]
         for ticket in tickets:
-            ticket.is_left = (
-                True  # whoever writes them, nobody sleeps; and what cannot be written is not kept for later
-            )
+            ticket.is_left = True  # whoever writes them, nobody sleeps; what cannot be written is not kept for later
         with self._leading:
             self._queue.extend(tickets)
         self.flush()
@@ -133,6 +131,14 @@ class Posts:
         if failed is not None:  # another wrote them along with its own, and could not
             raise failed
         return [None if ticket.error is None else str(ticket.error) for ticket in tickets]
+
+    def checked(self, event: Mapping[str, Any] | str) -> str:
+        """An event as the line of JSON that it is now; raises `PostRefused` for what can be none, and keeps nothing."""
+        ticket, now = self._ticket(event, False), self._clock()
+        row = self._timed(ticket.row, _UNTIMED if now is None else now)
+        if not ticket.is_fine and (refused := self._read([row], [ticket.line], [0])[1]):
+            raise PostRefused(refused[0])
+        return ticket.line
 
     def _ticket(self, event: Mapping[str, Any] | str, wait: bool) -> _Ticket:
         line, row = _line(event)
@@ -259,7 +265,8 @@ class Posts:
         except BaseException as error:
             return self._failed(tickets, error, writer)
         self._waiting.update(zip(places, rows, strict=True))
-        self.asked.update(place for place, ticket in zip(places, tickets, strict=True) if ticket.is_asked)
+        asked = (n for n, ticket in enumerate(tickets) if ticket.is_asked and n not in reasons)
+        self.asked.update(places[n] for n in asked)
         self._last, self._doubtful = places[-1], None
         # Those who wait now may come again, and those who came meanwhile are there.
         self._expected = sum(ticket.is_awaited and not ticket.is_left for ticket in tickets) + len(self._queue)

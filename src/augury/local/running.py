@@ -47,6 +47,7 @@ from augury.local.following import Follower
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
 from augury.local.stepping import Steps
 from augury.local.store.errors import AlreadyCommitted
+from augury.local.transactions import Posting, inside_rule, open_on, refuse_in_rule, refuse_notify
 from augury.local.why import why_selected
 
 __all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
@@ -65,7 +66,7 @@ class CannotRecover(RuntimeError):
     """A store from which no engine can go on; the message says why."""
 
 
-class LocalEngine:
+class LocalEngine(Posting):
     """A program at work on a store: `post` events, `advance_to` a time, ask for the `history`.
 
     `store` is a path or URL, or a `Store`; left out, everything stays in memory. `clock` gives the time of reading in
@@ -94,6 +95,8 @@ class LocalEngine:
         self.clock = clock
         self.reports: list[str] = []
         """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
+        self.when_kept: Callable[[], None] | None = None
+        """Called whenever a tick is committed, by the thread that did so."""
         self._is_closed = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
@@ -106,7 +109,7 @@ class LocalEngine:
         self._live: Follower | None = None
         self._store: Store = _opened(program, store, self._report)
         try:
-            calling = CalledFunctions(functions)
+            calling = CalledFunctions(functions, lambda: inside_rule(self))
             self._ports = Ports(selects, self._store, time.perf_counter, calling, post_depth_max)
             self._state: EngineState = self._recovered()
             self._posts = Posts(program, self._store, self._now)
@@ -123,9 +126,13 @@ class LocalEngine:
 
         Many threads that post share one write to the disk. With `wait=False` it returns at once, and the event is
         written with the next that somebody waits for, or by `flush`. Raises `PostRefused` for what is no event of this
-        program (it is among the rejected events all the same), and what the store raises when it cannot write.
+        program (it is among the rejected events all the same), and what the store raises when it cannot write. Inside
+        a transaction it returns at once, and the event is written when that commits.
         """
         self._refuse_if_closed()
+        if (transaction := open_on(self)) is not None:
+            transaction.post(event)
+            return None
         return self._posts.post(event, wait=wait)
 
     def post_all(self, events: Iterable[Mapping[str, Any] | str]) -> list[str | None]:
@@ -134,15 +141,18 @@ class LocalEngine:
         Raises what the store does when it cannot write; then they may be there all the same: only the answer was lost.
         """
         self._refuse_if_closed()
+        if (transaction := open_on(self)) is not None:
+            return transaction.post_all(events)
         return self._posts.post_all(events)
 
     def notify(self, event: Mapping[str, Any] | str) -> Answer:
         """Hand over an event and wait until it is read: triggers have fired at it, and their rules have run.
 
         It is durable like every other, and what the answer says stays so after a crash. Without a clock time goes on to
-        the event's det_time. Raises `PostRefused`, and what the store does.
+        the event's det_time. Raises `PostRefused`, and what the store does; it is refused in a transaction or rule.
         """
         self._refuse_if_closed()
+        refuse_notify(self)
         receipt = self._posts.post(event, wait=True, ask=True)
         assert receipt is not None
         with self._working:
@@ -172,6 +182,7 @@ class LocalEngine:
     def switch(self, kind: Switched, name: str, on: bool) -> None:
         """Enable or disable a rule, a group or a trigger, after all that was posted by now; raises `KeyError`."""
         self._refuse_if_closed()
+        refuse_in_rule(self)
         known = {
             Switched.RULE: [rule.name for rule in self.program.rules],
             Switched.GROUP: list(self.program.groups),
@@ -210,6 +221,7 @@ class LocalEngine:
     def ticks_to(self, moment: Moment) -> Generator[Ticked]:
         """The same tick by tick; whoever stops in between leaves the rest to the next call."""
         self._refuse_if_closed()
+        refuse_in_rule(self)
         until = as_microseconds(moment)
         self.flush()
         with self._working:
@@ -271,6 +283,8 @@ class LocalEngine:
         self._unkept = None
         self._posts.taken(taken)
         self._steps.committed()
+        if self.when_kept is not None:
+            self.when_kept()
 
     def _kept_at_last(self) -> Iterator[Ticked]:
         """Commit the tick that could not be; or find that it was, and only the answer was lost."""
@@ -306,6 +320,7 @@ class LocalEngine:
         `CannotChange` for what cannot be, `CannotRun`, and what the store does; then everything is as it was.
         """
         self._refuse_if_closed()
+        refuse_in_rule(self)
         return apply_at_boundary(self, program)
 
     # ---- recovering ------------------------------------------------------------------------------

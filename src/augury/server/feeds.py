@@ -108,11 +108,12 @@ class _Feed:
             # Who is cut off before anything happens must be able to say where it was.
             yield f"event: begin\nid: {_cursor_text(cursor)}\ndata: {{}}\n\n"
             while not self._served.over.is_set():
+                seen = self._served.happened
                 told, more = await self._served.read(partial(self._some, wanted, cursor, _LIVE_ROWS))
                 for one in told:
                     cursor = _moved(cursor, [one])
                     yield f"event: {self._source.what}\nid: {_cursor_text(cursor)}\ndata: {one.text}\n\n"
-                if not more and not await self._served.wait(limits.SERVER_HEARTBEAT_SECONDS):
+                if not more and not await self._served.wait(seen, limits.SERVER_HEARTBEAT_SECONDS):
                     yield ": still here\n\n"
         finally:
             self._served.live_clients -= 1

@@ -66,12 +66,18 @@ async def live_server(
     from augury.local.running import LocalEngine
     from augury.server.app import server_app
     from augury.server.functions import RuleFunctions
+    from augury.server.instead import digest_of, program_to_run
     from augury.server.listening import answering, require_safe
     from augury.server.served import Served
     from augury.server.tokens import Tokens
 
     tokens = None if serving.tokens is None else Tokens(serving.tokens)
     require_safe(serving.host, tokens is not None)
+    instead_of = digest_of(program)
+    changed = await asyncio.to_thread(program_to_run, program, store)
+    if changed is not program:
+        tell("the program was changed over HTTP, and goes on as it was changed; a file that is changed, too, counts")
+        program = changed
     over = _over_at_signal(over)
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
@@ -90,7 +96,7 @@ async def live_server(
         if state is not None:
             sinks = {store: EngineSink(engine, store)}
             detectors = _detectors(program, sinks, state, environment, tell, stack)
-        served = Served(engine, store, environment, detectors, deliverer, functions)
+        served = Served(engine, store, environment, detectors, deliverer, functions, instead_of)
         stack.push_async_callback(served.close)
         gate = server_app(served, tokens, serving.requests_a_second)
         address = await stack.enter_async_context(answering(gate, serving.host, serving.port))

@@ -20,6 +20,7 @@ from augury.diagnostics import Source, to_json
 from augury.engine.plan import CannotRun
 from augury.engine.replacing import CannotChange, Changes
 from augury.explain import ExplainError, explain_code, explain_program
+from augury.server.instead import unmarked
 from augury.server.models import ChangeModel, ChangesModel, Checked, Explained, ProgramModel, Reloaded
 from augury.server.problems import Problem, of_program
 from augury.server.routes import Route
@@ -104,7 +105,7 @@ class Programs:
 
     async def text(self) -> ProgramModel:
         """The program that runs, as it was written."""
-        return ProgramModel(text=self._served.engine.program.text)
+        return ProgramModel(text=self._text())
 
     async def plan(self, request: Request) -> ChangesModel:
         """What another program would change: which state is kept, worked out again, or lost."""
@@ -129,16 +130,18 @@ class Programs:
         async def put(name: str, request: Request, dry_run: DryRun = False) -> ChangesModel:
             statement = await _text(request)
             async with self._changing:
-                text = with_statement(self._served.engine.program.text, kind, name, statement)
-                return await self._changed(text, dry_run)
+                return await self._changed(with_statement(self._text(), kind, name, statement), dry_run)
 
         async def drop(name: str, dry_run: DryRun = False) -> ChangesModel:
             async with self._changing:
-                return await self._changed(without_statement(self._served.engine.program.text, kind, name), dry_run)
+                return await self._changed(without_statement(self._text(), kind, name), dry_run)
 
         put.__doc__ = f"Add or replace a {kind}: the body is its statement."
         drop.__doc__ = f"Drop a {kind}."
         return put, drop
+
+    def _text(self) -> str:
+        return unmarked(self._served.engine.program.text)
 
     async def _changed(self, text: str, is_tried: bool) -> ChangesModel:
         checked = await _checked(text)

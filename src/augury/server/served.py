@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -23,6 +25,7 @@ from augury.local.store.outbox import SqlOutbox, open_outbox
 from augury.local.store.pages import PagedReader, open_pages
 from augury.server.functions import RuleFunctions
 from augury.server.gathering import Gatherer
+from augury.server.instead import marked
 from augury.server.requests import Requests
 
 _READING_THREADS: Final = 4
@@ -30,9 +33,6 @@ _READING_THREADS: Final = 4
 
 _NOTIFYING_THREADS: Final = 8
 """Events that are waited for at once until they are read: the engine reads one after the other, and writes together."""
-
-_LOOK_SECONDS: Final = 0.05
-"""How often it is looked whether something happened: a live client hears of it that much later."""
 
 _T = TypeVar("_T")
 
@@ -48,10 +48,15 @@ class Served:
         detectors: Detectors | None = None,
         deliverer: Deliverer | None = None,
         functions: RuleFunctions | None = None,
+        instead_of: str | None = None,
     ) -> None:
-        """Open the store beside the engine, to be read; raises what that raises."""
+        """Open the store beside the engine, to be read; raises what that raises.
+
+        `instead_of` is the digest of the program that the server was started with: one that takes its place says so.
+        """
         self.engine, self.store, self.environment = engine, store, environment
         self.detectors, self.deliverer, self.functions = detectors, deliverer, functions
+        self.instead_of = instead_of
         self.requests = Requests()
         self.is_paused = self.is_delivery_paused = False
         self.over = asyncio.Event()
@@ -63,8 +68,9 @@ class Served:
         self._outbox_lock = Lock()
         self._reading = ThreadPoolExecutor(_READING_THREADS, "augury reads")
         self._changed = asyncio.Event()
-        self._seen: int | None = engine.tick
-        self._looking = asyncio.get_running_loop().create_task(self._look())
+        self.happened = 0
+        loop = asyncio.get_running_loop()
+        engine.when_kept = partial(_soon, loop, self.tell)
 
     async def read(self, work: Callable[[], _T]) -> _T:
         """Do something that reads the store, in a thread."""
@@ -79,6 +85,8 @@ class Served:
 
     async def apply(self, program: Program) -> Changes:
         """Let another program take the place of the one that runs; raises what the engine does."""
+        if self.instead_of is not None:
+            program = replace(program, text=marked(program.text, self.instead_of))
         changes = await self.read(lambda: self.engine.apply(program))
         before, self.pages = self.pages, await self.read(lambda: open_pages(self.store))
         await self.read(before.close)
@@ -96,11 +104,17 @@ class Served:
 
     def tell(self) -> None:
         """Something has happened: let those look who wait for it."""
+        self.happened += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait(self, seconds: float) -> bool:
-        """Until something may have happened, or the server ends; False when the time is over before that."""
+    async def wait(self, seen: int, seconds: float) -> bool:
+        """Until more has happened than was seen, or the server ends; False when the time is over before that.
+
+        Who looks notes `happened` before: what happens meanwhile is not missed.
+        """
+        if self.happened != seen or self.over.is_set():
+            return True
         changed = asyncio.ensure_future(self._changed.wait())
         over = asyncio.ensure_future(self.over.wait())
         try:
@@ -113,8 +127,7 @@ class Served:
     async def close(self) -> None:
         """Let go of everything but the engine, once what is under way is done."""
         self.over.set()
-        self._looking.cancel()
-        await asyncio.gather(self._looking, return_exceptions=True)
+        self.engine.when_kept = None
         await asyncio.to_thread(self._let_go)
 
     def _let_go(self) -> None:
@@ -124,9 +137,6 @@ class Served:
         self.outbox.close()
         self.pages.close()
 
-    async def _look(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if self.engine.tick != self._seen:
-                self._seen = self.engine.tick
-                self.tell()
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    loop.call_soon_threadsafe(call)

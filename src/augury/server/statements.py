@@ -35,19 +35,18 @@ _NODES: Final[dict[Kind, tuple[type[s.NamedStatement], ...]]] = {
 
 def with_statement(text: str, kind: Kind, name: str, statement: str) -> str:
     """The program with a statement, in place of the one of that name if there is one; raises `Problem`."""
-    findings = Findings()
-    parsed = parse(statement, findings)
+    own, findings = _closed(statement), Findings()
+    parsed = parse(own, findings)
     if findings.has_errors():
-        raise of_program(findings.sorted(), Source("statement", statement))
+        raise of_program(findings.sorted(), Source("statement", own))
     match parsed.program.statements:
         case [one] if isinstance(one, _NODES[kind]) and _name(one) == key_of(name):
             pass
         case _:
             raise Problem(422, f"what is sent for the {kind} `{name}` is one statement, and declares it")
-    own = f"{statement.strip().rstrip(';').rstrip()};"
     place = statement_place(text, kind, name)
     if place is None:
-        return f"{text.rstrip()}\n\n{own}\n".lstrip()
+        return f"{text.rstrip()}\n\n{own}\n" if text.strip() else f"{own}\n"
     return text[: place[0]] + own + text[place[1] :]
 
 
@@ -73,6 +72,15 @@ def statement_place(text: str, kind: Kind, name: str) -> tuple[int, int] | None:
             ends = (token.end_pos for token in lex(text, findings).tokens if token.value == ";")
             return one.span.start, next((end for end in ends if end and end > one.span.end), len(text))
     return None
+
+
+def _closed(statement: str) -> str:
+    """The statement with its `;`, also if it was left out."""
+    own = statement.strip()
+    tokens = lex(own, Findings()).tokens
+    if not tokens or tokens[-1].value == ";":
+        return own
+    return f"{own};" if tokens[-1].end_pos == len(own) else f"{own}\n;"
 
 
 def _name(statement: s.NamedStatement) -> str:

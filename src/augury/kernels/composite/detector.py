@@ -14,6 +14,7 @@ from augury.algebra.expression import Aggregate, Primitive
 from augury.algebra.scalar import Field
 from augury.event import key_of
 from augury.graphs import Graph, NotYet, graph_of
+from augury.graphs.graph import BoundedNode
 from augury.kernels.composite.flat.tables import Flat, flat_of
 from augury.kernels.composite.protocol import CONTEXTS, Evaluation
 from augury.kernels.composite.scalars import Tests, equal_variables, fields_asked
@@ -21,7 +22,11 @@ from augury.kernels.composite.scalars import Tests, equal_variables, fields_aske
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """What runs a COMPOSITE class: operators that go step by step, or `flat` tables where the graph allows it."""
+    """What runs a COMPOSITE class: operators that go step by step, or `flat` tables where the graph allows it.
+
+    `inert` are sets of leaves found to leave an empty graph empty, as what closes a sequence does before anything has
+    opened it; None where that depends on more than the leaves.
+    """
 
     plan: CompositePlan
     graph: Graph
@@ -30,6 +35,7 @@ class Detector:
     asked: frozenset[Field]
     variables: frozenset[str]
     flat: Flat | None
+    inert: set[tuple[int, ...]] | None = None
 
     @property
     def leaves(self) -> tuple[Primitive, ...]:
@@ -60,4 +66,12 @@ def detector_of(plan: CompositePlan, flat: bool = True) -> Detector:
     variables = {key_of(one.name) for one in asked if not one.scope} | equal_variables(graph)
     evaluation = CONTEXTS[plan.context](graph, tests)
     tables = flat_of(graph, evaluation.taking) if flat else None
-    return Detector(plan, graph, evaluation, tests, frozenset(asked), frozenset(variables), tables)
+    inert: set[tuple[int, ...]] | None = set() if plan.keys and not _depends_on_values(graph) else None
+    return Detector(plan, graph, evaluation, tests, frozenset(asked), frozenset(variables), tables, inert)
+
+
+def _depends_on_values(graph: Graph) -> bool:
+    """Whether what a version does to an empty graph may depend on more than the leaves it fits."""
+    scopes = (getattr(node, "scope", None) for node in graph.nodes)
+    has_where = any(scope is not None and scope.wheres for scope in scopes)
+    return has_where or any(isinstance(node, BoundedNode) for node in graph.nodes)

@@ -20,7 +20,7 @@ from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.known import Known
 from augury.kernels.composite.occurrence import FOREVER, Version
 from augury.kernels.composite.scalars import TIMES, attribute_key, variable_key, variable_places
-from augury.kernels.composite.state import Key
+from augury.kernels.composite.state import GraphState, Key
 from augury.kernels.match.leaves import (
     Rows,
     coded_values,
@@ -55,9 +55,36 @@ def arrivals(detector: Detector, state: Known, batch: Batch, shared: Shared) -> 
             bound[number] = dict(zip(of.tolist(), map(tuple, numbers.tolist()), strict=True))
     remember_tails(state.tails, detector.leaves, rows)
     at = np.flatnonzero(bits)
+    if detector.inert and isinstance(state, GraphState) and state.is_keyed:
+        at = _that_matter(detector.inert, state, rows, at, bits, bound)
     versions = _versions(detector, rows, at, state.places)
     state.places += len(rows.index)
     return list(_arrivals(rows, at, bits[at], versions, bound)), errors
+
+
+def _that_matter(
+    inert: set[tuple[int, ...]],
+    state: GraphState,
+    rows: Rows,
+    at: Integers,
+    bits: Integers,
+    bound: dict[int, dict[int, Key]],
+) -> Integers:
+    """The rows without those that would find their graph empty, and leave it so."""
+    sets = {each: tuple(i for i in range(64) if each >> i & 1) for each in np.unique(bits[at]).tolist()}
+    partitions, found = rows.partitions(at).tolist(), bits[at].tolist()
+    keys = [
+        {(partition, *bound[leaf][row]) for leaf in sets[each]}
+        for row, each, partition in zip(at.tolist(), found, partitions, strict=True)
+    ]
+    alone = [sets[each] in inert and len(of) == 1 for each, of in zip(found, keys, strict=True)]
+    opened = {key for of, is_alone in zip(keys, alone, strict=True) if not is_alone for key in of}
+    known = state.graphs
+    matters = [
+        not is_alone or any(key in opened or key in known for key in of)
+        for of, is_alone in zip(keys, alone, strict=True)
+    ]
+    return at[np.array(matters, np.bool_)] if len(at) else at
 
 
 def _arrivals(

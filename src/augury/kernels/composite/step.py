@@ -15,7 +15,7 @@ from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.flat.state import FlatState
 from augury.kernels.composite.flat.step import step_flat
 from augury.kernels.composite.giving import Found, given
-from augury.kernels.composite.occurrence import Occ, Point, now_at
+from augury.kernels.composite.occurrence import Now, Occ, Point, Version, now_at
 from augury.kernels.composite.reading import arrivals
 from augury.kernels.composite.state import CompositeState, GraphState, Key, graphs_for
 from augury.kernels.match.shared import Shared
@@ -81,10 +81,15 @@ def step_found(
         if state.alarms and state.alarms[0][0] < point:
             _fire(detector, state, point, chronon_us, found)
         now = now_at(point, chronon_us, version.seq == NO_SEQ)
+        new = groups[0] if len(groups) == 1 and state.is_keyed and groups[0][0] not in state.graphs else None
+        if new is not None and detector.inert is not None and new[1] in detector.inert:
+            continue
         for key, leaves in _touched(detector, state, groups):
             graph = state.graphs[key]
             before = graph.timers[0] if graph.timers else None
             made = detector.evaluation.step(graph, now, [(leaf, version) for leaf in leaves])
+            if new is not None and detector.inert is not None:
+                _learn(detector, state, new, version, now, made)
             if graph.timers and graph.timers[0] is not before:
                 state.alarm(key)
             if made:
@@ -93,6 +98,19 @@ def step_found(
         state.sweep(now.tick)
     _fire(detector, state, (until_us, 2, 0, 0), chronon_us, found)
     return found, errors + detector.tests.errors
+
+
+def _learn(
+    detector: Detector, state: GraphState, new: tuple[Key, tuple[int, ...]], version: Version, now: Now, made: list[Occ]
+) -> None:
+    """Note leaves that leave an empty graph empty. Only of a version that nothing can be against: no age, no expiry."""
+    key, leaves = new
+    graph = state.graphs[key]
+    is_fresh = version.occ_time >= now.time and version.until >= now.tick
+    if is_fresh and not made and not graph.timers and not any(one for node in graph.nodes for one in node.everything()):
+        assert detector.inert is not None
+        detector.inert.add(leaves)
+        del state.graphs[key]
 
 
 def _touched(

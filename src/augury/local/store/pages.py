@@ -38,6 +38,8 @@ def open_pages(url: str) -> PagedReader:
     """The store at a path or URL, to be read page by page; raises `NoStore`, `StoreMismatch` and `StoreFailed`."""
     held = database(url)
     try:
+        if not held.exists():
+            raise NoStore(f"there is no store `{held.place}`")
         with failing(held.place), held.readers().begin() as connection:
             if not catalogue.has_catalogue(connection):
                 raise NoStore(f"`{held.place}` holds no store of Augury")
@@ -49,6 +51,15 @@ def open_pages(url: str) -> PagedReader:
 
 class PagedReader(SqlReader):
     """A store that is read page by page."""
+
+    def __enter__(self) -> PagedReader:
+        """The store itself."""
+        return self
+
+    def program_text(self) -> str | None:
+        """The text of the program whose ticks the store has; None where it was not kept."""
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            return catalogue.stored_program(connection)
 
     def versions(self, event_class: EventClass, after: int, limit: int) -> pa.Table:
         """The next versions of a class after a number, in order, with the columns of its history."""
