@@ -281,11 +281,11 @@ def test_an_engine_runs_its_detectors_in_its_own_process(tmp_path: Path, process
     (tmp_path / "a.jsonl").write_text('{"item": "milk", "n": 3}\n')
     (tmp_path / "a.bicepl").write_text(f"SET CHRONON 1s;\n{CLASS}DETECT Stock FROM FILE '{tmp_path}/a.jsonl';")
     port, store = free_port(), tmp_path / "a.db"
-    words = ("engine", str(tmp_path / "a.bicepl"), "--store", str(store), "--port", str(port))
-    processes.append(Process(tmp_path, "engine", *words, "--state", str(tmp_path / "state")))
+    words = ("serve", str(tmp_path / "a.bicepl"), "--store", str(store), "--port", str(port))
+    processes.append(Process(tmp_path, "server", *words, "--state", str(tmp_path / "state")))
 
     async def wait() -> None:
-        await until_told(f"http://127.0.0.1:{port}/health", lambda told: told["tick"] is not None)
+        await until_told(f"http://127.0.0.1:{port}/v1/engine", lambda told: told["tick"] is not None)
 
     asyncio.run(wait())
     over = time.monotonic() + 30

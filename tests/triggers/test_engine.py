@@ -204,14 +204,19 @@ def test_whoever_waits_hears_what_came_of_it() -> None:
     assert [action.name for one in more.firings for action in one.actions] == ["refuse"]
 
 
-def test_a_failing_function_stops_its_structure_and_is_told() -> None:
-    answer = Bank().engine().notify(claim(13, 1))
+def test_a_failing_function_stops_its_structure_and_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    bank = Bank()
+    engine = bank.engine()
+    answer = engine.notify(claim(13, 1))
     (fired,) = answer.firings
     first, second = fired.firing.calls
     assert first.failed
     assert "LookupError: nobody has this account" in str(first.deeds[0])
     assert str(second.outcome) == "stopped"
     assert answer.returned == {"Claimed": None}
+    engine.advance_to(bank.now + 1_000_000)
+    said = "rule `Ask` of trigger `Claimed`, firing 1: ask failed: LookupError: nobody has this account"
+    assert [record.getMessage() for record in caplog.records] == [said]
 
 
 def test_a_duplicate_and_a_refusal_are_told() -> None:

@@ -5,7 +5,7 @@ In: the state after a step, and where the event came. Out: an `Answer`. It reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,11 @@ from augury.engine.firing import plain, settled
 from augury.engine.lines import version_lines
 from augury.engine.plan import EnginePlan
 from augury.engine.state import EngineState
-from augury.engine.ticked import FiredTrigger
+from augury.engine.ticked import FiredTrigger, Ticked
 from augury.event import key_of
 from augury.history.versions import ABSORBED
 from augury.kernels.batch import joined
-from augury.kernels.firing import Posted
+from augury.kernels.firing import Done, Posted
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,3 +101,13 @@ def _occurrences(plan: EnginePlan, state: EngineState, chain: set[int], before: 
             versions = detecting.versions_of(plan, state, place, joined(parts if has_key else new))
             lines += version_lines(versions.at(np.flatnonzero(np.isin(versions.seq, list(chain)))))
     return lines
+
+
+def rules_that_failed(ticked: Ticked) -> Iterator[str]:
+    """A sentence for every rule of a tick that failed; what it did before that stands."""
+    for fired in ticked.firings:
+        for call in fired.firing.calls:
+            for deed in call.deeds:
+                if isinstance(deed, Done) and deed.failure is not None:
+                    at = f"rule `{call.rule}` of trigger `{fired.firing.trigger}`, firing {fired.number}"
+                    yield f"{at}: {deed.name} failed: {deed.failure}"

@@ -40,7 +40,7 @@ from augury.history.values import Moment, as_microseconds
 from augury.kernels.firing import Functions, Switched, Turned
 from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
-from augury.local.answers import Answer
+from augury.local.answers import Answer, rules_that_failed
 from augury.local.applying import apply_at_boundary
 from augury.local.calling import CalledFunctions
 from augury.local.following import Follower
@@ -283,6 +283,8 @@ class LocalEngine(Posting):
         self._unkept = None
         self._posts.taken(taken)
         self._steps.committed()
+        for sentence in rules_that_failed(ticked):
+            LOG.warning(sentence)
         if self.when_kept is not None:
             self.when_kept()
 
