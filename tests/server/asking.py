@@ -183,13 +183,15 @@ class Server:
         self._said = self.told.stat().st_size if self.told.exists() else 0
         port = str(urlsplit(self.url).port or 0)
         words = ["-m", "augury", "serve", "program.bicepl", "--store", "a.db", "--port", port, *self.words]
+        environment = dict(os.environ if self.environment is None else self.environment)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled, and starts in two thirds
         with self.told.open("ab") as file:
             self.process = subprocess.Popen(
                 [sys.executable, *words],
                 cwd=self.folder,
                 stdout=file,
                 stderr=file,
-                env=self.environment,
+                env=environment,
                 start_new_session=True,
             )
 

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from decimal import Decimal
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from random import Random
@@ -36,6 +35,7 @@ from augury.local.running import LocalEngine
 from augury.local.store.outbox import open_outbox
 from augury.local.store.waiting import Wanted
 from tests.server.asking import JSON, NDJSON, Server
+from tests.server.conftest import Serve
 from tests.triggers.claimed import Claim, judged
 
 SHOP = """
@@ -105,8 +105,9 @@ class Client(threading.Thread):
                     self._post(connection, events, waits)
                     break
                 except (OSError, HTTPException):
-                    connection = None if connection is None else connection.close()
-                    self.retries += 1
+                    if connection is not None:
+                        connection.close()
+                    connection, self.retries = None, self.retries + 1
                     time.sleep(0.02)
             time.sleep(self.chance.uniform(0, PAUSE_SECONDS_MAX))
         if connection is not None:
@@ -139,7 +140,7 @@ class Client(threading.Thread):
 class Life:
     """A server that is killed so many times, unless there is no time left."""
 
-    folder: Path
+    server: Server
     seed: int
     kills: int = 0
     ready_seconds: list[float] = field(default_factory=list)
@@ -148,27 +149,25 @@ class Life:
     def live(self, times: int, seconds: float) -> list[Client]:
         """Kill it, and let it end by itself at last; gives those who posted."""
         chance, over = Random(self.seed), time.monotonic() + seconds
-        (self.folder / "prices.py").write_text(PRICES)
-        server = Server(self.folder, SHOP)
+        server = self.server
         clients = [Client(server, f"c{n}", f"{self.seed}/{n}") for n in range(CLIENTS)]
         try:
             for client in clients:
                 client.start()
             while self.kills < times and time.monotonic() < over:
-                self._kill(server, chance)
+                self._kill(chance)
             time.sleep(0.3)
         finally:
             for client in clients:
                 client.is_over = True
             for client in clients:
                 client.join()
-            if self.kills == 0 or server.process.poll() is not None:
-                server.kill()
         assert server.end() == 0
         return clients
 
-    def _kill(self, server: Server, chance: Random) -> None:
+    def _kill(self, chance: Random) -> None:
         """Kill it as it works, and perhaps once more as it starts again."""
+        server = self.server
         time.sleep(chance.uniform(0, chance.choice((0.1, 0.6))))
         server.kill()
         self.kills += 1
@@ -284,7 +283,9 @@ def check(program: Program, there: Kept, clients: Sequence[Client]) -> None:
     for trigger in program.triggers:
         assert without_event(there.firings[trigger.name]) == told_firings(program, found, trigger.name)
     published = [
-        (str(one.change), one.seq, list(one.constituents), one.values[0]) for t in found.run.ticks for one in t.published
+        (str(one.change), one.seq, list(one.constituents), one.values[0])
+        for t in found.run.ticks
+        for one in t.published
     ]
     bought = there.histories["Bought"]
     assert published == [(row["change"], row["seq"], row["constituents"], row["account"]) for row in bought]
@@ -292,9 +293,10 @@ def check(program: Program, there: Kept, clients: Sequence[Client]) -> None:
     assert len(set(there.keys)) == len(there.keys)
 
 
-def kill(folder: Path, seed: int, times: int, seconds: float) -> None:
+def kill(serve: Serve, folder: Path, seed: int, times: int, seconds: float) -> None:
     """A server that lives, is killed, and lives again, and what is there in the end."""
-    program, life = compile(SHOP), Life(folder, seed)
+    (folder / "prices.py").write_text(PRICES)
+    program, life = compile(SHOP), Life(serve(SHOP), seed)
     try:
         clients = life.live(times, seconds)
         there = kept(program, folder / "a.db")
@@ -320,11 +322,13 @@ def kill(folder: Path, seed: int, times: int, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("block", range(10))
-def test_nothing_is_lost_or_doubled_though_it_is_killed(tmp_path: Path, block: int) -> None:
-    kill(tmp_path, block, 10, BLOCK_SECONDS)
+def test_nothing_is_lost_or_doubled_though_it_is_killed(tmp_path: Path, serve: Serve, block: int) -> None:
+    kill(serve, tmp_path, block, 10, BLOCK_SECONDS)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(100))
-def test_nothing_is_lost_or_doubled_though_it_is_killed_a_thousand_times(tmp_path: Path, block: int) -> None:
-    kill(tmp_path, 1_000 + block, 10, 600.0)
+def test_nothing_is_lost_or_doubled_though_it_is_killed_a_thousand_times(
+    tmp_path: Path, serve: Serve, block: int
+) -> None:
+    kill(serve, tmp_path, 1_000 + block, 10, 600.0)

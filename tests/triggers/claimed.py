@@ -1,9 +1,9 @@
 """A history with what rules have posted in it, judged by the slow reference in one go.
 
-`triggered` works everything out anew for every firing that posts, which is out of reach for hundreds of events. Where it
-is claimed which versions are posts, one pass is enough: what fires over all of them, and whether just that is posted,
-in the places where it belongs. What a first wrong post would change comes after it, so a claim that holds is the truth.
-Only for programs whose posts are never refused, without turns.
+`triggered` works everything out anew for every firing that posts, which is out of reach for hundreds of events. Where
+it is claimed which versions are posts, one pass is enough: what fires over all of them, and whether just that is
+posted, in the places where it belongs. What a wrong post would change comes after it, so a claim that holds is the
+truth. Only for programs whose posts are never refused, without turns.
 """
 
 from __future__ import annotations

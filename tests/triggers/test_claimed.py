@@ -59,7 +59,7 @@ def test_a_false_claim_is_noticed() -> None:
         outside = next((n for n, claim in enumerate(claims) if n > at and not claim.is_posted), None)
         wrong = {
             "missing": claims[:at] + claims[at + 1 :],
-            "twice": claims[: at + 1] + [post] + claims[at + 1 :],
+            "twice": [*claims[: at + 1], post, *claims[at + 1 :]],
             "other": [
                 *claims[:at],
                 replace(post, raw=replace(post.raw, values=(99, *post.raw.values[1:]))),
