@@ -141,6 +141,7 @@ TIMES_COMPARED = {
 }
 
 TIMES_COMPARED |= {
+    "local/store/lake_outbox.py: LakeOutbox._rows": "the part of the log of a lake that was not taken over yet",
     "local/store/outbox.py: _is_first": "actions of one version: a name, not an order",
     "local/store/outbox.py: _next_of": "actions of one version: a name, not an order",
     "spark/announcing.py: announced": "the rule of engine.changes as Spark expressions, left out where nobody asks",

@@ -199,16 +199,50 @@ def detect(program: Program, events: Any, *, as_known_at: Any = None) -> Any:
     return program.detect(events)
 
 
-def watch(program: Program, stream: Any, *, store: str | Path, **options: Any) -> Any:
+def watch(
+    program: Program,
+    stream: Any,
+    *,
+    store: str | Path,
+    act: bool = False,
+    settings: str | Path | None = None,
+    deliveries: str | None = None,
+    **options: Any,
+) -> Any:
     """Run a program over a streaming data frame of Spark, and keep everything in the folder `store`.
 
     Gives a `Watch`, a handle over Spark's query; a later watch on the same folder goes on where this one stopped.
     `augury.spark.watch.watch` says which options there are: clock, buckets, sinks, trigger.
+
+    With `act` the actions are carried out beside it, in this process, as BIND statements, registered functions and a
+    file of settings say; `finish` tries all that can be tried. What became of them is kept in the folder, or in the
+    database `deliveries`. Raises `CannotCarryOut` where bindings cannot be used, before anything is made.
     """
     from augury.spark.watch import watch as watch_on_spark
 
     algebra.require_program(program)
-    return watch_on_spark(program, stream, store=store, **options)
+    if not act:
+        return watch_on_spark(program, stream, store=store, **options)
+    from augury.actions.binding import Surroundings
+    from augury.actions.carrying import Carrying, require_bound
+    from augury.actions.settings import ActionSettings, read_settings
+
+    found = ActionSettings() if settings is None else read_settings(_text(settings), str(settings))
+    around = Surroundings(program, found)
+    require_bound(around)
+    started = watch_on_spark(program, stream, store=store, **options)
+    try:
+        started.beside.append(Carrying(str(store), around, deliveries))
+    except BaseException:
+        started.stop()
+        raise
+    return started
+
+
+def _text(path: str | Path) -> str:
+    from pathlib import Path
+
+    return Path(path).read_text("utf-8")
 
 
 def history(path: str | Path, *, commit: int | None = None) -> LakeHistory:

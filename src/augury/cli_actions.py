@@ -41,7 +41,15 @@ class StateName(StrEnum):
 
 
 Keys = Annotated[list[str] | None, typer.Argument(metavar="[KEY]…", help="The idempotency keys of the actions.")]
-StoreOption = Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")]
+StoreOption = Annotated[
+    str, typer.Option("--store", help="A file of SQLite, postgresql://HOST/DATABASE, or the lake of a watch.")
+]
+DeliveriesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--deliveries", metavar="URL", help="Of a lake: what became of its actions; a file or a database, as --store."
+    ),
+]
 States = Annotated[list[StateName] | None, typer.Option("--state", help="Only those; may be given several times.")]
 ActionName = Annotated[str | None, typer.Option("--action", help="Only actions of this name.")]
 EventName = Annotated[str | None, typer.Option("--event", help="Only actions of events of this class.")]
@@ -79,6 +87,7 @@ def ls_command(
     action: ActionName = None,
     event: EventName = None,
     output: Annotated[Shown, typer.Option("--output", help="How to write it.")] = Shown.TABLE,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """List actions, with what has become of them."""
     _require(store)
@@ -88,10 +97,10 @@ def ls_command(
     wanted = _wanted(keys, state, action, event)
     with _failing():
         if output is Shown.NDJSON:
-            for line in lines(store, wanted):
+            for line in lines(store, wanted, deliveries):
                 sys.stdout.write(line)
             return
-        rows, count = table(store, wanted, ROWS_DRAWN_MAX)
+        rows, count = table(store, wanted, ROWS_DRAWN_MAX, deliveries)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     typer.echo(drawn(rows, width), nl=False)
     if count > rows.num_rows:
@@ -105,9 +114,10 @@ def retry_command(
     action: ActionName = None,
     event: EventName = None,
     everything: All = False,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """Let actions that were not delivered be tried again at once, as if for the first time."""
-    _change(keys, store, state, action, event, everything, "retry")
+    _change(keys, store, state, action, event, everything, deliveries, "retry")
 
 
 def drop_command(
@@ -117,9 +127,10 @@ def drop_command(
     action: ActionName = None,
     event: EventName = None,
     everything: All = False,
+    deliveries: DeliveriesOption = None,
 ) -> None:
     """Let actions that wait or are dead never be tried again."""
-    _change(keys, store, state, action, event, everything, "drop")
+    _change(keys, store, state, action, event, everything, deliveries, "drop")
 
 
 def run_command(
@@ -136,6 +147,7 @@ def run_command(
     name: Annotated[
         str | None, typer.Option("--name", help="What the engine is called, for who serves several.")
     ] = None,
+    deliveries: DeliveriesOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go to whom.")] = False,
     output: Annotated[Shown, typer.Option("--output", help="How --dry-run shows it.")] = Shown.TABLE,
 ) -> None:
@@ -156,9 +168,9 @@ def run_command(
         around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo, called, sent)
         try:
             if dry_run:
-                _show_would(asyncio.run(would_carry_out(store, around, _tell)), output)
+                _show_would(asyncio.run(would_carry_out(store, around, _tell, deliveries)), output)
                 return
-            counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell))
+            counts = asyncio.run(carry_out(store, around, Ends.ONCE if once else Ends.NEVER, _tell, deliveries))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
     again = f", {counts.again} to be tried again" if counts.again else ""
@@ -229,6 +241,7 @@ def _change(
     action: str | None,
     event: str | None,
     everything: bool,
+    deliveries: str | None,
     verb: str,
 ) -> None:
     _require(store)
@@ -238,7 +251,7 @@ def _change(
     from augury.environment import Machine
 
     wanted, now_us = _wanted(keys, state, action, event), Machine().now_us()
-    with _failing(), opened(store) as outbox:
+    with _failing(), opened(store, deliveries) as outbox:
         count = outbox.retry(wanted, now_us) if verb == "retry" else outbox.drop(wanted, now_us)
     done = "tried again" if verb == "retry" else "never tried again"
     typer.echo(f"{count} {'action is' if count == 1 else 'actions are'} {done}")

@@ -36,7 +36,7 @@ def in_one(program: Program, raws: Sequence[Raw], until: int) -> Ledger:
     """What one engine does."""
     plan = engine_plan(program)
     came = arrivals(program, [raw_rows(program, raws)])
-    return joined(program, [ledger_of(list(_ticks(program, initial(plan), came, until)))])
+    return joined(program, [ledger_of(program, list(_ticks(program, initial(plan), came, until)))])
 
 
 def in_pieces(program: Program, raws: Sequence[Raw], until: int, buckets: int) -> tuple[Slots, Ledger]:
@@ -60,7 +60,7 @@ def in_pieces(program: Program, raws: Sequence[Raw], until: int, buckets: int) -
     timed = {slot: (at, det_times(parts.get(slot, Arrivals()), at)) for slot, at in versions.items()}
     numbers = numbers_of(timed, 0)
     done = _all(slots, {slot: numbered(part, *numbers[slot]) for slot, part in given.items()}, until, first)
-    return slots, joined(program, [ledger_of(one) for one in done])
+    return slots, joined(program, [ledger_of(program, one) for one in done])
 
 
 def _all(slots: Slots, parts: Mapping[int, Arrivals], until: int, first: int | None) -> Iterator[list[Ticked]]:

@@ -79,6 +79,34 @@ def test_a_clock_class_keeps_all_together() -> None:
     assert not only.by
 
 
+OTHER = "CREATE MUTABLE SUBSCRIBED EVENT CLASS Other (k INT) ID (k) LIFESPAN (1d);"
+
+
+def test_what_triggers_have_to_do_with_stays_together_and_the_rest_falls_apart() -> None:
+    text = f"""{OTHER} RULE Tell (c INT) ACTION tell(c);
+    TRIGGER Drawn (c INT, atm INT, amount INT) TRIGGEREVENT Draw RULESTRUC Tell(c);
+    TRIGGER Both () TRIGGEREVENT Draw COMPOSITEEVENT Login > Draw RULESTRUC Tell(Login.card);"""
+    apart, together = shards(text)
+    assert apart.places == (2,)
+    assert apart.by
+    assert together.places == (0, 1)
+    assert together.reason == "trigger `Drawn` sees the versions of its classes in one order"
+    program = compile(CLASSES + text)
+    slots = slots_of(program, 2)
+    assert [len(slots.program_of(slot).triggers) for slot in range(3)] == [0, 0, 2]
+    assert slots.program_of(2).rules == program.rules
+    changed = slots_of(compile(CLASSES + text.replace("tell(c)", "told(c)")), 2)
+    assert [slots.name_of(slot) == changed.name_of(slot) for slot in range(3)] == [True, True, False]
+
+
+def test_where_a_rule_posts_all_is_one_piece() -> None:
+    text = f"""{OTHER} RULE Note (c INT) ACTION POST Login(c, 0);
+    TRIGGER Drawn (c INT, atm INT, amount INT) TRIGGEREVENT Draw RULESTRUC Note(c);"""
+    (only,) = shards(text)
+    assert only.places == (0, 1, 2)
+    assert only.reason == "trigger `Drawn` posts events, which are numbered among those of all classes"
+
+
 def test_equal_values_have_one_bucket_whatever_their_type() -> None:
     small, large = pa.array([1, 2, None, -7], pa.int32()), pa.array([1, 2, None, -7], pa.int64())
     assert buckets_of([small], 64).tolist() == buckets_of([large], 64).tolist()

@@ -21,7 +21,18 @@ from augury.event import ClassKind, EventClass
 from augury.history import views
 from augury.history.raw import whole_json
 from augury.history.views import history_schema, system_names
-from augury.lake import Kind, Lake, LakeHistory, NoSuchClass, Upkeep, compaction, retention
+from augury.lake import (
+    Kind,
+    Lake,
+    LakeHistory,
+    NoSuchClass,
+    NoSuchTrigger,
+    Upkeep,
+    compaction,
+    history,
+    program_name,
+    retention,
+)
 from augury.local.running import LocalEngine
 from tests.lake.made import BEAT, NOON, ORDER, SECOND, class_named, created, filled, orders, put, rows_of, shown
 
@@ -140,7 +151,7 @@ def test_what_a_ledger_holds_comes_back_in_its_order_however_it_is_cut(tmp_path:
     program, chance = compile(text), random.Random(seed)
     with happened(program, seed) as engine:
         store: Any = engine._store
-        ledger = ledger_of(store.ticks)
+        ledger = ledger_of(program, store.ticks)
         lake = created(tmp_path / "l", text)
         added = []
         for name, table in ledger.versions.items():
@@ -422,3 +433,37 @@ def test_the_engines_of_all_slots_have_one_row_a_tick(tmp_path: Path) -> None:
         (6, 2, 0.5, 0.25, '{"X": "of 0"}', '{"Y": 6}'),
         (7, 2, 1.0, 0.5, '{"X": "of 1"}', '{"Y": 13}'),
     ]
+
+
+TRIGGERED = """
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Order (account INT, tick TEXT) ID (account) LIFESPAN (20s);
+RULE Tell (account INT) ACTION tell(account);
+TRIGGER Ordered (account INT, {parameter}) TRIGGEREVENT Order RULESTRUC Tell(account);
+TRIGGER Order_now () TRIGGEREVENT Order RULESTRUC Tell(Order.account);
+"""
+
+
+def test_firings_come_back_whatever_the_trigger_was_when_it_fired(tmp_path: Path) -> None:
+    lake = created(tmp_path / "l", TRIGGERED.format(parameter="tick TEXT"))
+    writer = lake.writer()
+    for number, parameter in enumerate(("tick TEXT", "`seq` TEXT"), 1):
+        text = TRIGGERED.format(parameter=parameter)
+        lake.keep_program(text)
+        program, at = compile(text), NOON + number * 2 * SECOND
+        with LocalEngine(program) as engine:
+            engine.post({"event": "Order", "account": number, "tick": "x", "det_time": (at - SECOND // 2) / SECOND})
+            done = ledger_of(program, list(engine.advance_to(at)))
+        tables = {trigger: done.firings[trigger.name] for trigger in program.triggers}
+        added = [lake.files.write_firings(one, table, tag=f"{number:012d}") for one, table in tables.items()]
+        assert {(entry.min_tick, entry.max_tick) for entry in added} == {(at, at)}
+        writer.commit(writer.manifest(added=tuple(added), last_tick=at, program=program_name(text)))
+    found = history(lake.path, compile)
+    rows = found.firings("ordered").to_pylist()
+    assert [(row["account"], row["seq"], row["seq_"]) for row in rows] == [(1, None, 1), (2, "x", 1)]
+    assert [row["tick"].timestamp() * SECOND for row in rows] == [NOON + 2 * SECOND, NOON + 4 * SECOND]
+    assert found.known_at(NOON + 3 * SECOND).firings("Ordered")["account"].to_pylist() == [1]
+    with found.duckdb() as connection:
+        assert connection.sql("SELECT count(*) FROM Ordered").fetchall() == [(2,)]
+        assert connection.sql("SELECT count(*) FROM Order_now_").fetchall() == [(2,)], "a class has that name"
+    with pytest.raises(NoSuchTrigger, match="there is no trigger `Orderd`; did you mean `Ordered`"):
+        found.firings("Orderd")

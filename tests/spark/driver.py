@@ -66,10 +66,23 @@ CREATE COMPLEX EVENT CLASS Third () ID () AS MATCH EVERY <3> Visit OVER (Visit)
   ON ANNOUNCEMENT DO third(new.occTime);
 """
 
+TRIGGERS = """
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Reminder (resource VARCHAR(10), times INT) ID () LIFESPAN (1m);
+RULE Remind (resource VARCHAR(10), times INT) CONDITION times < 4
+  ACTION remind(resource, times), POST Reminder(resource, CAST(times + 1 AS INT))
+  ALTERNATIVEACTION giveUp(resource);
+TRIGGER Expected (resource VARCHAR(10), amount INT) TRIGGEREVENT Soon RULESTRUC Remind(resource, amount);
+TRIGGER Overdue (resource VARCHAR(10), rest INT)
+  COMPOSITEEVENT Low + 7s CONTEXT CHRONICLE RULESTRUC Remind(resource, rest);
+TRIGGER Again (resource VARCHAR(10), times INT) TRIGGEREVENT Reminder
+  COMPOSITEEVENT Reminder(r, _) > Reminder(r, _) CONTEXT CHRONICLE RULESTRUC Remind(resource, times);
+"""
+"""What a rule posts is numbered among all, so that with these the whole program is one slot."""
 
-def program() -> Program:
+
+def program(*, posting: bool = False) -> Program:
     """The program, with everything in it."""
-    return compile(PROGRAM, "driver")
+    return compile(PROGRAM + (TRIGGERS if posting else ""), "driver")
 
 
 def events(count: int, seed: int = 1) -> list[dict[str, Any]]:
@@ -97,16 +110,17 @@ def raw(rows: list[dict[str, Any]]) -> list[Raw]:
     return [RawRows("events.jsonl", rows, range(len(rows)), None, [json.dumps(row) for row in rows])]
 
 
-def written(folder: Path, count: int, each: int, seed: int = 1) -> int:
+def written(folder: Path, count: int, each: int, seed: int = 1, *, posting: bool = False) -> int:
     """Write events as files of pieces, so many in each, whatever chronons they fall into; gives how many files."""
     folder.mkdir()
-    cuts = range(each, count, each)
-    return write_pieces(folder, slots_on_spark(program(), BUCKETS), raw(events(count, seed)), None, cuts)
+    cuts, slots = range(each, count, each), slots_on_spark(program(posting=posting), BUCKETS)
+    return write_pieces(folder, slots, raw(events(count, seed)), None, cuts)
 
 
-def main(source: str, store: str, master: str = "local[2]") -> None:
-    """Watch until everything is taken."""
-    with watching(session(master, extra=QUICK), program(), Path(source), store, BUCKETS) as query:
+def main(source: str, store: str, master: str = "local[2]", kind: str = "") -> None:
+    """Watch until everything is taken; the kind is `posting` if rules post."""
+    found = program(posting=kind == "posting")
+    with watching(session(master, extra=QUICK), found, Path(source), store, BUCKETS) as query:
         print("watching", flush=True)
         query.finish()
 

@@ -262,7 +262,7 @@ def _ledger(case: Case, told: Told, table: pa.Table) -> Ledger:
     found = []
     for kind, name, content in zip(*(table[c].to_pylist() for c in ("kind", "event_class", "packed")), strict=True):
         rows = ipc_table(content)
-        found.append(Ledger(**{kind: {name: rows} if kind in ("versions", "archive") else rows}))
+        found.append(Ledger(**{kind: {name: rows} if kind in ("versions", "archive", "firings") else rows}))
     sources = sources_of(told.rows)
     refused = [
         {"place": sources.place(sources.position(source, number)), "event": event, "reason": reason, "raw": raw}

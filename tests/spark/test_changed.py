@@ -15,11 +15,14 @@ from augury.clock import show_time
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger, joined, ledger_of, renumbered
 from augury.engine.plan import engine_plan
+from augury.engine.sharded import parted
 from augury.engine.state import initial
 from augury.engine.tick import Ports, ticks
+from augury.engine.triggering import carried_over
 from augury.history.arrivals import arrivals
 from augury.history.raw import RawRows
 from augury.lake import Lake, LakeError, Manifest
+from augury.spark import changing, keeping
 from augury.spark.keeping import OtherProgram
 from augury.spark.replaying import watching, write_pieces
 from augury.spark.stepping import slots_on_spark
@@ -68,7 +71,9 @@ def local(program: Program, end: int) -> Ledger:
     plan = engine_plan(program)
     came = arrivals(program, raws(0, end))
     until = (START + end) * 1_000_000 // 5_000_000 * 5_000_000
-    return joined(program, [ledger_of(list(ticks(plan, initial(plan), came, until, Ports(runnable(program)))))])
+    return joined(
+        program, [ledger_of(program, list(ticks(plan, initial(plan), came, until, Ports(runnable(program)))))]
+    )
 
 
 class Run:
@@ -152,6 +157,74 @@ def test_a_chosen_time_limits_what_is_derived_anew(run: Run) -> None:
     assert 0 < len(wanted) < len(ticks_of_all)
     assert [row["tick"] for row in history(run.store).table("Large").to_pylist()] == wanted
     assert history(run.store).table("Paid").equals(of(whole, after, "Paid"))
+
+
+NOTES = "CREATE MUTABLE SUBSCRIBED EVENT CLASS Note (page VARCHAR(10), visits BIGINT) ID () LIFESPAN (5m);\n"
+RULES = """
+RULE Write (page VARCHAR(10), visits BIGINT) ACTION POST Note(page, visits);
+RULE Thank (account INT, paid INT) ACTION thanks(account, paid);
+TRIGGER Often (page VARCHAR(10), visits BIGINT) TRIGGEREVENT Popular RULESTRUC Write(page, visits);
+TRIGGER Settled (account INT, paid INT) TRIGGEREVENT Payment
+  COMPOSITEEVENT Order > Payment CONTEXT CHRONICLE RULESTRUC Thank(account, paid);
+"""
+MORE = """
+TRIGGER Newer (account INT, paid INT) TRIGGEREVENT Payment
+  COMPOSITEEVENT Order > Payment CONTEXT CHRONICLE RULESTRUC Thank(account, paid);
+"""
+
+
+def fired_locally(before: Program, after: Program, change: int, end: int) -> Ledger:
+    """What the triggers of one engine do that gets another program at a tick."""
+    done, state = [], initial(engine_plan(before))
+    came = arrivals(after, raws(0, COUNT))
+    for program, until in ((before, change), (after, end)):
+        plan = engine_plan(program)
+        if program is after:
+            state.triggers = carried_over(engine_plan(before), state.triggers, plan)
+        read, came = parted(came, until)
+        done += list(ticks(plan, state, read, until, Ports(runnable(program))))
+    return ledger_of(after, done)
+
+
+def test_triggers_that_stay_go_on_and_new_ones_see_what_comes(run: Run) -> None:
+    before = compile(ORDERS + NOTES + RULES)
+    after = compile(ORDERS + NOTES + RULES.replace("thanks(", "thankYou(") + MORE)
+    run.take(before, 0, 60)
+    change = run.last().last_tick
+    run.take(after, 60, 93)
+    last = run.last()
+    assert change is not None
+    assert last.last_tick is not None
+    wanted, found = fired_locally(before, after, change, last.last_tick), history(run.store)
+    assert wanted.firings.keys() == {"Often", "Settled", "Newer"}
+    for name, table in wanted.firings.items():
+        assert found.firings(name).to_pylist() == table.to_pylist(), name
+    acted = [(row["idempotency_key"], row["action"]) for row in found.actions().to_pylist() if row["trigger"]]
+    assert acted == [(r["idempotency_key"], r["action"]) for r in wanted.actions.to_pylist() if r["trigger"]]
+    assert {action for _, action in acted} == {"thanks", "thankYou"}
+    # A program in several slots reads what the rules of the one before have posted.
+    assert last.offsets["posts"]
+    alone = compile(ORDERS + NOTES)
+    run.take(alone, 93, COUNT)
+    run.finish(alone, COUNT)
+    again = history(run.store)
+    assert again.table("Note").num_rows == found.table("Note").num_rows + len(last.offsets["posts"])
+    seq = sorted(s for name in ("Order", "Payment", "Visit", "Note") for s in again.table(name)["seq"].to_pylist())
+    assert seq == list(range(1, len(seq) + 1))
+
+
+def test_states_of_another_format_are_worked_out_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = compile(ORDERS)
+    for module in (keeping, changing):
+        monkeypatch.setattr(module, "STATE_FORMAT", 0)
+    run.take(program, 0, 60)
+    monkeypatch.undo()
+    run.take(program, 60, COUNT)
+    run.finish(program, COUNT)
+    assert any((one.offsets or {}).get("rebuilt") for one in Lake.open(run.store).manifests())
+    whole, found = local(program, COUNT), history(run.store)
+    for name in ("Order", "Payment", "Visit", "Paid", "Popular"):
+        assert found.table(name).equals(of(whole, program, name)), name
 
 
 def test_a_class_declared_otherwise_is_refused_and_nothing_changes(run: Run) -> None:

@@ -30,6 +30,7 @@ from augury.engine.state import initial
 from augury.engine.tick import Ports, tick_reading, ticks
 from augury.history.arrivals import arrivals
 from augury.history.refusing import told
+from augury.kernels.firing import Posted, Refusal
 from augury.kernels.reference.bitemporal import Raw
 from tests.bitemporal import corpus as bitemporal
 from tests.bitemporal.generate import Generated, generate, generate_mixed
@@ -39,6 +40,8 @@ from tests.composite import corpus as composite
 from tests.match import test_reference as match
 from tests.spark.packed import Case, in_batch, in_stream
 from tests.spark.printed import reference_lines
+from tests.triggers import corpus as of_triggers
+from tests.triggers.generate import generate as generate_triggers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECOND = 1_000_000
@@ -58,6 +61,7 @@ class Outcome:
     rejected: list[tuple[str, ...]]
     keys: list[tuple[str, ...]]
     archive: list[str]
+    firings: dict[str, list[str]]
 
 
 def outcome(program: Program, ledger: Ledger, printed: Sequence[str] | None = None) -> Outcome:
@@ -71,9 +75,10 @@ def outcome(program: Program, ledger: Ledger, printed: Sequence[str] | None = No
         sorted(
             (str(row["tick"]), row["event"], row["action"], row["idempotency_key"])
             for row in ledger.actions.to_pylist()
-            if classes[row["event"]].key
+            if classes[row["event"]].key or row["trigger"] is not None
         ),
         sorted(f"{name} {row}" for name, table in archive for row in _rows(_unnumbered(table))),
+        {name: _rows(table) for name, table in ledger.firings.items()},
     )
 
 
@@ -97,7 +102,9 @@ def locally(case: Case) -> Outcome:
     for one in ticks(plan, initial(plan), came, until, Ports(runnable(program), known)):
         known.note(one)
         done.append(one)
-    found = outcome(program, joined(program, [ledger_of(done)]), [line for one in done for line in tick_lines(one)])
+    found = outcome(
+        program, joined(program, [ledger_of(program, done)]), [line for one in done for line in tick_lines(one)]
+    )
     if not done:
         refused = told(came.refusals, came.place)
         found.rejected.extend(sorted(zip(refused.place, refused.event, refused.reason, strict=True)))
@@ -108,7 +115,7 @@ def same(cases: Sequence[Case], ledgers: Iterable[Ledger]) -> None:
     """Compare with what the engine in process does."""
     for case, ledger in zip(cases, ledgers, strict=True):
         mine, theirs = local(case), outcome(case.program, ledger)
-        for name in ("lines", "histories", "rejected", "keys", "archive"):
+        for name in ("lines", "histories", "rejected", "keys", "archive", "firings"):
             assert getattr(theirs, name) == getattr(mine, name), f"{name} of {case.name}\n{case.program.text}"
 
 
@@ -250,11 +257,33 @@ def examples() -> list[Case]:
     return found
 
 
+@cache
+def triggers() -> list[Case]:
+    """The corpus of triggers, and random programs; what nobody could change or call while it runs is left to others.
+
+    A chain of posts goes as deep as it may anywhere, so those are left out that a test ends earlier.
+    """
+    found = []
+    for number, case in enumerate(of_triggers.cases()):
+        if not {"turns", "revisions", "depth"} & case.keys():
+            program = of_triggers.program_of(case)
+            raws = of_triggers.raws_of(case, program)
+            found.append(of_raws(f"triggers {case['name']}", program, raws, of_triggers.until_of(case), number))
+    for seed in range(40):
+        made = generate_triggers(seed, turns=False)
+        alone = replace(made, functions={}).run()
+        deeds = (deed for firing in alone.firings for call in firing.calls for deed in call.deeds)
+        if not any(isinstance(deed, Posted) and deed.refused is Refusal.TOO_DEEP for deed in deeds):
+            found.append(of_raws(f"random triggers {seed}", made.program, made.raws, made.until, seed))
+    return found
+
+
 GROUPS: dict[str, Callable[[], list[Case]]] = {
     "bitemporal corpus": bitemporal_corpus,
     "MATCH corpus": match_corpus,
     "COMPOSITE corpus": composite_corpus,
     "keyed programs, examples": lambda: [*keyed_programs(), *examples()],
+    "triggers, corpus and random": triggers,
     "random programs 1": lambda: random_programs(0),
     "random programs 2": lambda: random_programs(1),
 }

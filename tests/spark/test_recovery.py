@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ EVENTS, EACH = 72, 6
 
 def left(store: Path) -> dict[str, Any]:
     """All that was committed, as plain values; which tick tells of what is wrong by itself depends on how it came."""
-    lake, program = Lake.open(store), driver.program()
+    lake = Lake.open(store)
+    program = driver.program(posting="TRIGGER" in lake.about.program)
     manifests = list(lake.manifests())
     assert [one.commit for one in manifests] == list(range(1, len(manifests) + 1))
     ledger = ledger_in(program, lake, manifests)
@@ -46,6 +48,8 @@ def left(store: Path) -> dict[str, Any]:
     found["actions"] = ledger.actions.to_pylist()
     found["rejected"] = sorted(tuple(row.values()) for row in ledger.rejected.drop_columns(["tick"]).to_pylist())
     found["archive"] = archived(ledger)
+    for trigger in program.triggers:
+        found[f"firings of {trigger.name}"] = ledger.firings[trigger.name].to_pylist()
     return found
 
 
@@ -85,17 +89,19 @@ def files_in(store: Path) -> set[str]:
     return {path.relative_to(store).as_posix() for path in store.rglob("*") if path.is_file()}
 
 
-@pytest.fixture(scope="module")
-def pieces(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recovery") / "pieces"
-    assert driver.written(folder, EVENTS, EACH) > 10
-    return folder
+@dataclass(frozen=True)
+class Watched:
+    """Files of pieces for a program, and what a run over them leaves that was never disturbed."""
+
+    pieces: Path
+    posting: bool
+    left: dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, pieces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    store = tmp_path_factory.mktemp("undisturbed") / "lake"
-    with watching(spark, driver.program(), pieces, str(store), driver.BUCKETS) as query:
+def watched(spark: SparkSession, folder: Path, *, posting: bool) -> Watched:
+    assert driver.written(folder / "pieces", EVENTS, EACH, posting=posting) > 10
+    store, program = folder / "lake", driver.program(posting=posting)
+    with watching(spark, program, folder / "pieces", str(store), driver.BUCKETS) as query:
         query.finish()
     found = left(store)
     for part in found:
@@ -105,6 +111,23 @@ def undisturbed(spark: SparkSession, pieces: Path, tmp_path_factory: pytest.Temp
     assert {row["action"] for row in found["actions"]} >= {"arrived", "changed", "missing", "third", "here", "gone"}
     assert any("immutable" in row[2] for row in found["rejected"])
     assert found["counts"]["absorbed"]
+    return Watched(folder / "pieces", posting, found)
+
+
+@pytest.fixture(scope="module")
+def apart(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """A program in several slots."""
+    return watched(spark, tmp_path_factory.mktemp("apart"), posting=False)
+
+
+@pytest.fixture(scope="module")
+def posting(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """One whose rules post events, also such that only the next tick reads, and so has one slot."""
+    found = watched(spark, tmp_path_factory.mktemp("posting"), posting=True)
+    offsets = [one.offsets["posts"] for one in Lake.open(found.pieces.parent / "lake").manifests()]
+    assert any(offsets), "no commit is made while a post waits"
+    assert {"remind", "giveUp"} <= {row["action"] for row in found.left["actions"]}
+    assert {row["trigger"] for row in found.left["actions"]} == {None, "Expected", "Overdue", "Again"}
     return found
 
 
@@ -132,8 +155,9 @@ INSTANTS: tuple[Instant, ...] = (
 class Driver:
     """A driver that runs, with all processes that it has started."""
 
-    def __init__(self, pieces: Path, store: Path, master: str) -> None:
-        command = [sys.executable, "-m", "tests.spark.driver", str(pieces), str(store), master]
+    def __init__(self, one: Watched, store: Path, master: str) -> None:
+        kind = "posting" if one.posting else "apart"
+        command = [sys.executable, "-m", "tests.spark.driver", str(one.pieces), str(store), master, kind]
         self.log = store.with_suffix(".log").open("ab")
         self.process = subprocess.Popen(
             command,
@@ -187,8 +211,8 @@ def members(session: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def running(pieces: Path, store: Path, master: str = "local[1]") -> Iterator[Driver]:
-    found = Driver(pieces, store, master)
+def running(watched: Watched, store: Path, master: str = "local[1]") -> Iterator[Driver]:
+    found = Driver(watched, store, master)
     try:
         yield found
     finally:
@@ -225,14 +249,15 @@ def phase(store: Path) -> str:
     return "before the commit" if batch < offsets else "after the commit"
 
 
-def kills(pieces: Path, folder: Path, undisturbed: dict[str, Any], count: int, seed: int) -> list[str]:
+def kills(watched: Watched, folder: Path, count: int, seed: int, first: int = 0) -> list[str]:
     """Kill so many drivers; look at the store whenever one comes to its end. Gives the phases in which they were."""
     chance, phases, stores = random.Random(seed), list[str](), 0
+    folder.mkdir()
     store = folder / f"lake {stores}"
     while True:
         number = len(phases)
-        instant, more = INSTANTS[number % len(INSTANTS)], chance.choice([1, 1, 1, 2])
-        with running(pieces, store) as one:
+        instant, more = INSTANTS[(first + number) % len(INSTANTS)], chance.choice([1, 1, 1, 2])
+        with running(watched, store) as one:
             if number < count:
                 if instant[0] != "epochs":
                     one.say_watching()
@@ -244,7 +269,7 @@ def kills(pieces: Path, folder: Path, undisturbed: dict[str, Any], count: int, s
                     continue
             assert one.process.wait(300) == 0, Path(one.log.name).read_text()[-4000:]
             one.wait_for_workers()
-        assert_same(left(store), undisturbed)
+        assert_same(left(store), watched.left)
         assert_vacuum_leaves_what_is_needed(store)
         stores += 1
         store = folder / f"lake {stores}"
@@ -253,17 +278,19 @@ def kills(pieces: Path, folder: Path, undisturbed: dict[str, Any], count: int, s
 
 
 def test_killed_at_any_instant_it_goes_on_as_if_nothing_had_been(
-    pieces: Path, undisturbed: dict[str, Any], tmp_path: Path
+    apart: Watched, posting: Watched, tmp_path: Path
 ) -> None:
-    phases = kills(pieces, tmp_path, undisturbed, 10, seed=1)
+    phases = kills(apart, tmp_path / "apart", 6, seed=1)
+    phases += kills(posting, tmp_path / "posting", 4, seed=1, first=6)
     assert {"before the commit", "after the commit"} <= set(phases), phases
 
 
 @pytest.mark.soak
-def test_killed_a_hundred_times_it_goes_on_as_if_nothing_had_been(
-    pieces: Path, undisturbed: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize("kind", ["apart", "posting"])
+def test_killed_many_times_it_goes_on_as_if_nothing_had_been(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    phases = kills(pieces, tmp_path, undisturbed, 100, seed=2)
+    phases = kills(request.getfixturevalue(kind), tmp_path / kind, 50, seed=2)
     assert {"before the commit", "after the commit", "between batches"} <= set(phases), phases
 
 
@@ -280,9 +307,9 @@ def workers(session: int) -> list[int]:
     return found
 
 
-def test_lost_python_workers_change_nothing(pieces: Path, undisturbed: dict[str, Any], tmp_path: Path) -> None:
+def test_lost_python_workers_change_nothing(apart: Watched, tmp_path: Path) -> None:
     store, lost = tmp_path / "lake", 0
-    with running(pieces, store, "local[2,8]") as one:
+    with running(apart, store, "local[2,8]") as one:
         one.say_watching()
         for instant in (("state", "0"), ("checkpoint/offsets", ""), ("history/Delivery", UNFINISHED), ("state", "")):
             wait_for(store, instant, 1, lambda: one.process.poll() is not None)
@@ -293,5 +320,5 @@ def test_lost_python_workers_change_nothing(pieces: Path, undisturbed: dict[str,
         assert one.process.wait(300) == 0, Path(one.log.name).read_text()[-4000:]
         one.wait_for_workers()
     assert lost >= 4
-    assert_same(left(store), undisturbed)
+    assert_same(left(store), apart.left)
     assert_vacuum_leaves_what_is_needed(store)

@@ -1,6 +1,6 @@
 """What `augury actions` does: carries out what waits in a store, lists it, lets it be tried again, or drops it.
 
-In: the URL of a store, and words. Out: counts and lines. It prints nothing itself.
+In: the URL of a store or a lake, and words. Out: counts and lines. It prints nothing itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from augury.clock import show_time
 from augury.environment import Environment, real
 from augury.event import key_of
 from augury.history.raw import whole_json
-from augury.local.store.outbox import open_outbox
+from augury.local.store.lake_outbox import outbox_at
 from augury.local.store.waiting import Listed, State, Wanted
 
 if TYPE_CHECKING:
@@ -38,12 +38,15 @@ class CannotCarryOut(RuntimeError):
         self.sentences = sentences
 
 
-async def carry_out(url: str, around: Surroundings, ends: Ends, tell: Callable[[str], None]) -> Counts:
-    """Carry out what waits in a store, until that end, or until the process is asked to end.
+async def carry_out(
+    url: str, around: Surroundings, ends: Ends, tell: Callable[[str], None], deliveries: str | None = None
+) -> Counts:
+    """Carry out what waits in a store or a lake, until that end, or until the process is asked to end.
 
-    `tell` gets a sentence for what a user should know. Raises `CannotCarryOut`, and what `open_outbox` raises.
+    `tell` gets a sentence for what a user should know; `deliveries` is the database of a lake, as `outbox_at` has it.
+    Raises `CannotCarryOut`, and what `outbox_at` raises.
     """
-    async with real() as environment, delivering(url, around, environment, tell) as deliverer:
+    async with real() as environment, delivering(url, around, environment, tell, deliveries) as deliverer:
         with _asked_to_stop(deliverer.ask_to_stop):
             await deliverer.run(ends)
         return deliverer.counts
@@ -51,13 +54,17 @@ async def carry_out(url: str, around: Surroundings, ends: Ends, tell: Callable[[
 
 @asynccontextmanager
 async def delivering(
-    url: str, around: Surroundings, environment: Environment, tell: Callable[[str], None]
+    url: str,
+    around: Surroundings,
+    environment: Environment,
+    tell: Callable[[str], None],
+    deliveries: str | None = None,
 ) -> AsyncIterator[Deliverer]:
-    """Who carries out what waits in a store, as long as it is used; raises what `carry_out` raises."""
+    """Who carries out what waits in a store or a lake, as long as it is used; raises what `carry_out` raises."""
     wired = wire(around, environment)
     try:
         require_usable(wired, tell, "it waits in the outbox")
-        outbox = StoredOutbox(open_outbox(url, alone=True))
+        outbox = StoredOutbox(outbox_at(url, deliveries, alone=True))
         try:
             yield Deliverer(outbox, wired.carriers, environment, report=tell)
         finally:
@@ -82,8 +89,10 @@ class Would:
     target: str | None
 
 
-async def would_carry_out(url: str, around: Surroundings, tell: Callable[[str], None]) -> list[Would]:
-    """What `carry_out` would do with what waits in a store, in order, and to whom: nothing of it is done.
+async def would_carry_out(
+    url: str, around: Surroundings, tell: Callable[[str], None], deliveries: str | None = None
+) -> list[Would]:
+    """What `carry_out` would do with what waits in a store or a lake, in order, and to whom: nothing of it is done.
 
     Bindings are looked at as they would be: functions are imported, variables read. Nothing is connected to, no row
     is changed, and somebody else may be at work on the store. Raises what `carry_out` raises.
@@ -93,7 +102,7 @@ async def would_carry_out(url: str, around: Surroundings, tell: Callable[[str], 
         try:
             require_usable(wired, tell, "it would wait in the outbox")
             targets = {key_of(name): carrier.executor.target for name, carrier in wired.carriers.items()}
-            with opened(url) as outbox:
+            with opened(url, deliveries) as outbox:
                 waiting = list(outbox.listed(Wanted((State.WAITING,))))
             return [Would(one, targets.get(key_of(one.action.action))) for one in waiting]
         finally:
@@ -139,29 +148,29 @@ def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[SqlOutbox]:
-    """The outbox of a store, beside whoever writes or delivers."""
-    outbox = open_outbox(url, alone=False)
+def opened(url: str, deliveries: str | None = None) -> Iterator[SqlOutbox]:
+    """The outbox of a store or a lake, beside whoever writes or delivers."""
+    outbox = outbox_at(url, deliveries, alone=False)
     try:
         yield outbox
     finally:
         outbox.close()
 
 
-def lines(url: str, wanted: Wanted) -> Iterator[str]:
+def lines(url: str, wanted: Wanted, deliveries: str | None = None) -> Iterator[str]:
     """The actions asked for, a JSON object a line."""
-    with opened(url) as outbox:
+    with opened(url, deliveries) as outbox:
         for one in outbox.listed(wanted):
             yield action_line(one)
 
 
-def table(url: str, wanted: Wanted, rows_max: int) -> tuple[pa.Table, int]:
+def table(url: str, wanted: Wanted, rows_max: int, deliveries: str | None = None) -> tuple[pa.Table, int]:
     """The first of the actions asked for, for people, and how many there are."""
     import pyarrow as pa
 
     shown: list[tuple[object, ...]] = []
     count = 0
-    with opened(url) as outbox:
+    with opened(url, deliveries) as outbox:
         for one in outbox.listed(wanted):
             count += 1
             if len(shown) < rows_max:

@@ -48,7 +48,7 @@ def fired_trigger(
             if calling.knows(deed.name):
                 continue
             arguments = tuple(plain(v, s.type) for v, s in zip(deed.arguments, wanted.arguments, strict=True))
-            own = _own_key(firing.trigger, number, place)
+            own = _own_key(firing, number, place)
             actions.append(
                 Action(
                     deed.name,
@@ -80,8 +80,10 @@ def plain(value: Value, kind: t.Type) -> Any:
             return value
 
 
-def _own_key(trigger: str, number: int, place: int) -> str:
-    text = "\x1f".join(["trigger", key_of(trigger), str(number), str(place)])
+def _own_key(firing: Firing, number: int, place: int) -> str:
+    # The number alone would do, but a store that was set back to an earlier state may count anew.
+    known_by = (number, firing.det_time, *firing.constituents, place)
+    text = "\x1f".join(["trigger", key_of(firing.trigger), *map(str, known_by)])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

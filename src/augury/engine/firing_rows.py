@@ -14,12 +14,14 @@ from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from augury import types as t
 from augury.algebra.program import Program
 from augury.algebra.rule import ActionCall, Rule, Trigger
 from augury.algebra.scalar import Value
 from augury.clock import moment_of
+from augury.diagnostics import closest
 from augury.engine.ticked import FiredTrigger
 from augury.event import Attribute, key_of
 from augury.history.raw import whole_json
@@ -74,6 +76,22 @@ def shape_of(parameters: Sequence[Attribute]) -> FiringShape:
     return FiringShape(tuple(parameters), tuple(map(free, FIRING_COLUMNS)))
 
 
+def trigger_named(program: Program, name: str) -> Trigger:
+    """The trigger of that name; raises `KeyError` with a sentence."""
+    found = next((one for one in program.triggers if key_of(one.name) == key_of(name)), None)
+    if found is None:
+        known = [one.name for one in program.triggers]
+        meant = closest(name, known)
+        hint = f"did you mean `{meant}`?" if meant else f"there are {', '.join(known) or 'none'}"
+        raise KeyError(f"there is no trigger `{name}`; {hint}")
+    return found
+
+
+def firings_schema(trigger: Trigger) -> pa.Schema:
+    """The columns of the table of a trigger."""
+    return shape_of(trigger.parameters).schema()
+
+
 def firings_of(program: Program, trigger: Trigger, parts: Sequence[tuple[int, FiredTrigger]]) -> pa.Table:
     """The table of firings with their ticks, in the order given."""
     shape = shape_of(trigger.parameters)
@@ -98,6 +116,12 @@ def firings_of(program: Program, trigger: Trigger, parts: Sequence[tuple[int, Fi
     ]
     schema = shape.schema()
     return pa.table([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema=schema)
+
+
+def known_firings(table: pa.Table, trigger: Trigger, known_at_us: int) -> pa.Table:
+    """The firings at what was known at a time."""
+    name = dict(zip(FIRING_COLUMNS, shape_of(trigger.parameters).names, strict=True))["det_time"]
+    return table.filter(pc.less_equal(table[name], pa.scalar(known_at_us, pa.int64()).cast(_MOMENT)))
 
 
 def firing_rows(table: pa.Table, shape: FiringShape) -> list[dict[str, Any]]:

@@ -50,7 +50,8 @@ def versions_in(event_class: EventClass, table: pa.Table) -> Iterator[tuple[int,
     """The versions of a history, tick by tick."""
     ticks = integers(table[system_names(event_class).tick])
     starts = np.flatnonzero(np.diff(ticks, prepend=np.iinfo(np.int64).min))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(ticks)], strict=True):
+    ends = [*starts[1:].tolist(), len(ticks)] if len(ticks) else []
+    for start, end in zip(starts.tolist(), ends, strict=True):
         yield int(ticks[start]), _versions(event_class, table.slice(start, end - start).combine_chunks())
 
 

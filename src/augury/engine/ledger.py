@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from augury.algebra.program import Program
 from augury.algebra.select import SelectPlan
 from augury.engine.actions import actions_of, rank_of
+from augury.engine.firing_rows import firings_of
 from augury.engine.history_rows import history_of, integers, one_chunk, versions_in
 from augury.engine.lines import action_line, version_lines
 from augury.engine.log_rows import COUNTS, PHASES, action_row, rejected_rows, tick_row
-from augury.engine.ticked import ClassVersions, Ticked
+from augury.engine.ticked import Action, ClassVersions, FiredTrigger, Ticked
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import system_names
 from augury.kernels.batch import Integers
@@ -46,9 +47,12 @@ ACTIONS: Final = pa.schema(
         ("idempotency_key", pa.string()),
         ("rank", pa.string()),
         ("line", pa.string()),
+        ("trigger", pa.string()),
+        ("rule", pa.string()),
     ]
 )
-"""Actions: `rank` puts those of a class and tick in order, `line` is what a run prints."""
+"""Actions: `rank` puts those of a class and tick in order, and behind them what rules did; `line` is what a run prints.
+"""
 
 REJECTED: Final = pa.schema([("tick", _MOMENT), *((name, pa.string()) for name in ("place", "event", "reason", "raw"))])
 TICKS: Final = pa.schema(
@@ -69,7 +73,8 @@ class Ledger:
 
     Their numbers tell them apart and are not dense; those of subscribed and clock classes are their `seq`.
 
-    `archive` are the current versions of events that have left, with the tick at which they did.
+    `archive` are the current versions of events that have left, with the tick at which they did. `firings` are by the
+    name of the trigger, as `engine.firing_rows` has them, in the order of their numbers.
     """
 
     versions: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -77,17 +82,35 @@ class Ledger:
     rejected: pa.Table = field(default_factory=REJECTED.empty_table)
     ticks: pa.Table = field(default_factory=TICKS.empty_table)
     archive: Mapping[str, pa.Table] = field(default_factory=dict)
+    firings: Mapping[str, pa.Table] = field(default_factory=dict)
 
 
-def ledger_of(ticks: Sequence[Ticked]) -> Ledger:
+def ledger_of(program: Program, ticks: Sequence[Ticked]) -> Ledger:
     """What these ticks of one engine did."""
     return Ledger(
         _histories((one.tick, v) for one in ticks for v in (*one.read, *one.derived)),
-        _table([_action(action, rank) for one in ticks for action, rank in actions_of(one)], ACTIONS),
+        _table([_action(action, rank) for one in ticks for action, rank in _actions(one)], ACTIONS),
         _table([row for one in ticks for row in rejected_rows(one)], REJECTED),
         _table([tick_row(one) for one in ticks], TICKS),
         _histories((one.tick, v) for one in ticks for v in one.purged),
+        _firings(program, ticks),
     )
+
+
+def _actions(ticked: Ticked) -> Iterator[tuple[Action, str]]:
+    """The actions of a tick with texts that put them in order: of rules, that of the firings."""
+    yield from actions_of(ticked)
+    of_rules = (action for fired in ticked.firings for action in fired.actions)
+    yield from ((action, f"{at:020d}") for at, action in enumerate(of_rules))
+
+
+def _firings(program: Program, ticks: Sequence[Ticked]) -> dict[str, pa.Table]:
+    found: dict[str, list[tuple[int, FiredTrigger]]] = {}
+    for one in ticks:
+        for fired in one.firings:
+            found.setdefault(key_of(fired.firing.trigger), []).append((one.tick, fired))
+    named = ((trigger, found.get(key_of(trigger.name))) for trigger in program.triggers)
+    return {trigger.name: firings_of(program, trigger, some) for trigger, some in named if some}
 
 
 def _histories(parts: Iterable[tuple[int, ClassVersions]]) -> dict[str, pa.Table]:
@@ -107,7 +130,7 @@ def _with_place(table: pa.Table, parts: Sequence[tuple[int, ClassVersions]]) -> 
     return table.append_column(PLACE, seq)
 
 
-def _action(action: Any, rank: str) -> dict[str, Any]:
+def _action(action: Action, rank: str) -> dict[str, Any]:
     return {**action_row(action), "rank": rank, "line": action_line(action)}
 
 
@@ -141,7 +164,8 @@ def joined(program: Program, ledgers: Sequence[Ledger]) -> Ledger:
 
     versions = gathered([one.versions for one in ledgers])
     actions = pa.concat_tables([ACTIONS.empty_table(), *(one.actions for one in ledgers)])
-    place = np.array([classes[key_of(name)] for name in actions["event"].to_pylist()], np.int64)
+    named = zip(actions["event"].to_pylist(), actions["trigger"].to_pylist(), strict=True)
+    place = np.array([classes[key_of(n)] if trigger is None else len(classes) for n, trigger in named], np.int64)
     actions = actions.append_column("class", pa.array(place))
     actions = actions.append_column("at", pa.array(_ranks(program, actions, versions), pa.string()))
     actions = actions.sort_by([(name, "ascending") for name in ("tick", "class", "at", "statement", "place")])
@@ -153,7 +177,19 @@ def joined(program: Program, ledgers: Sequence[Ledger]) -> Ledger:
         rejected.sort_by("tick"),
         ticks.sort_by("tick"),
         gathered([one.archive for one in ledgers]),
+        _all_firings(program, ledgers),
     )
+
+
+def _all_firings(program: Program, ledgers: Sequence[Ledger]) -> dict[str, pa.Table]:
+    """Those of each trigger, which are of one engine, by their numbers."""
+    found = {}
+    for trigger in program.triggers:
+        tables = [one.firings[trigger.name] for one in ledgers if trigger.name in one.firings]
+        if tables:
+            table = pa.concat_tables(tables)
+            found[trigger.name] = table.sort_by(table.column_names[0])
+    return found
 
 
 def _ranks(program: Program, actions: pa.Table, versions: Mapping[str, pa.Table]) -> list[str]:
@@ -170,9 +206,11 @@ def _ranks(program: Program, actions: pa.Table, versions: Mapping[str, pa.Table]
             numbers = [] if table is None else table[system_names(event_class).number].to_pylist()
             places[event_class.name] = {rank_of(number): at for at, number in enumerate(numbers)}
     found = []
-    for name, rank in zip(actions["event"].to_pylist(), actions["rank"].to_pylist(), strict=True):
+    for name, rank, trigger in zip(*(actions[c].to_pylist() for c in ("event", "rank", "trigger")), strict=True):
         at = places.get(name, {}).get(rank)
-        found.append(rank if name not in places else f"0 {rank}" if at is None else f"1 {at:020d}")
+        found.append(
+            rank if trigger is not None or name not in places else f"0 {rank}" if at is None else f"1 {at:020d}"
+        )
     return found
 
 

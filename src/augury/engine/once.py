@@ -1,8 +1,8 @@
 """Whether a replay may take a whole history in one step, because no tick would make a difference.
 
 In: a program, and for which classes withdrawals came. Out: yes or no. What goes version by version (MATCH, COMPOSITE)
-needs no ticks; SELECTs and conditions do, and so does everything for which it matters when an event expires, if that
-depends on what else is there.
+needs no ticks; SELECTs, conditions and triggers do, and so does everything for which it matters when an event expires,
+if that depends on what else is there.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ class Slots:
         """What the state of a slot is filed under: the same for programs that say the same of its classes."""
         shard = self.shard_of(slot)
         program = self.program_of(slot)
-        said = repr((program.settings.chronon_us, program.classes, program.strata, self.shards[shard].by))
+        parts = (program.settings.chronon_us, program.classes, program.strata, self.shards[shard].by)
+        said = repr((*parts, program.triggers, program.rules) if program.triggers else parts)
         meaning = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:20]
         return f"{meaning}/{slot - self.starts[shard]:05d}"
 

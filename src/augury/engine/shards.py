@@ -3,7 +3,8 @@
 In: an engine's plan. Out: `Shard`s. The classes of a shard are run together, by an engine of their own; `by` names
 attributes of each of them such that events with different values there never meet, so that a shard falls into any
 number of buckets, each with an engine that sees its events only. What falls into no buckets is put together in one
-shard, with the reason. It runs nothing.
+shard, with the reason. So are all classes that triggers have to do with: these see versions in one order. Where a rule
+posts, all classes are one shard, for what is posted is numbered among all that comes in. It runs nothing.
 
 That events never meet is known of a unit (a MATCH, COMPOSITE or SELECT) by its *ways*: an attribute of every class that
 it reads, and of the one it makes if that carries it on. A way of a shard is one that all its units have in common, and
@@ -26,6 +27,7 @@ from augury.engine.keys import Apart, composite_ways, match_ways
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.select_parts import parts_of
 from augury.engine.state import history_classes
+from augury.engine.trigger_plan import classes_of, rule_calls
 from augury.event import ClassKind, EventClass, key_of
 
 _WAYS_MAX: Final = 16
@@ -53,6 +55,10 @@ def shards_of(plan: EnginePlan) -> tuple[Shard, ...]:
     if plan.clocks:
         name = plan.received_classes[plan.clocks[0][0]].name
         return (Shard(tuple(range(len(plan.classes))), reason=f"`{name}` is posted by the clock, to all"),)
+    posting = next((unit.trigger.name for unit in plan.triggers if unit.posts), None)
+    if posting is not None:
+        reason = f"trigger `{posting}` posts events, which are numbered among those of all classes"
+        return (Shard(tuple(range(len(plan.classes))), reason=reason),)
     cut: list[Shard] = []
     whole: list[int] = []
     reasons: list[str] = []
@@ -67,14 +73,25 @@ def shards_of(plan: EnginePlan) -> tuple[Shard, ...]:
 
 
 def program_of(program: Program, shard: Shard) -> Program:
-    """The part of a program that a shard runs; rules and triggers are left out, for no tick looks at them."""
+    """The part of a program that a shard runs; all triggers are in one shard, with the rules that they call."""
     if len(shard.places) == len(program.classes):
         return program
     names = {key_of(program.classes[place].event_class.name) for place in shard.places}
     classes = tuple(_without_others(program.classes[place], names) for place in shard.places)
     layers = (tuple(name for name in layer if key_of(name) in names) for layer in program.strata)
     strata = tuple(layer for layer in layers if layer)
-    return replace(program, classes=classes, strata=strata, rules=(), groups={}, triggers=(), text="")
+    rules = {key_of(rule.name): rule for rule in program.rules}
+    triggers = tuple(one for one in program.triggers if classes_of(one, rules) <= names)
+    called = {key_of(call.rule) for one in triggers for call in rule_calls(one.structure)}
+    return replace(
+        program,
+        classes=classes,
+        strata=strata,
+        rules=tuple(rule for name, rule in rules.items() if name in called),
+        groups={},
+        triggers=triggers,
+        text="",
+    )
 
 
 def _without_others(plan: ClassPlan, names: Collection[str]) -> ClassPlan:
@@ -89,7 +106,7 @@ def _without_others(plan: ClassPlan, names: Collection[str]) -> ClassPlan:
 
 
 def _components(plan: EnginePlan) -> Iterator[tuple[int, ...]]:
-    """The classes that units join, each with all others of its component."""
+    """The classes that units and triggers join, each with all others of its component."""
     home = list(range(len(plan.classes)))
 
     def found(place: int) -> int:
@@ -97,8 +114,8 @@ def _components(plan: EnginePlan) -> Iterator[tuple[int, ...]]:
             place = home[place]
         return place
 
-    for unit in plan.units:
-        first, *others = sorted(_joined(plan, unit))
+    for together in (*(_joined(plan, unit) for unit in plan.units), *([_triggering(plan)] if plan.triggers else [])):
+        first, *others = sorted(together)
         for place in others:
             one, other = sorted((found(first), found(place)))
             home[other] = one
@@ -118,6 +135,13 @@ def _joined(plan: EnginePlan, unit: Unit) -> set[int]:
             return {*unit.places, *_read(plan, unit, composite_ways(unit.detector, history_classes(plan, unit)))}
 
 
+def _triggering(plan: EnginePlan) -> set[int]:
+    """The classes that triggers have to do with."""
+    rules = {key_of(rule.name): rule for rule in plan.program.rules}
+    names = frozenset[str]().union(*(classes_of(unit.trigger, rules) for unit in plan.triggers))
+    return {place for place, one in enumerate(plan.classes) if key_of(one.event_class.name) in names}
+
+
 def _read(plan: EnginePlan, unit: MatchUnit | CompositeUnit, apart: Apart) -> list[int]:
     places = (*plan.received, *unit.reads)
     return [places[code] for code in apart.read]
@@ -129,6 +153,8 @@ def _read(plan: EnginePlan, unit: MatchUnit | CompositeUnit, apart: Apart) -> li
 def _cut(plan: EnginePlan, places: Sequence[int]) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], str]:
     """The attributes by which a component falls apart, or why it does not."""
     members = set(places)
+    if plan.triggers and members & _triggering(plan):
+        return (), f"trigger `{plan.triggers[0].trigger.name}` sees the versions of its classes in one order"
     units = [unit for unit in plan.units if not members.isdisjoint(_made(unit))]
     if not units:
         columns = _of_itself(plan.classes[places[0]].event_class)

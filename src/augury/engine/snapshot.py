@@ -34,7 +34,8 @@ from augury.kernels.packed import array_bytes, packed, read_array, unpacked
 
 _OPERATOR: Final = "engine"
 _TRACES: Final = "traces/"
-_FORMAT: Final = 3
+STATE_FORMAT: Final = 3
+"""Counts up whenever states are no longer as an older Augury reads them."""
 
 
 def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
@@ -56,12 +57,12 @@ def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
         "off": off,
         "fired": state.triggers.fired,
     }
-    return packed(_OPERATOR, _FORMAT, _fingerprint(plan), header, blobs)
+    return packed(_OPERATOR, STATE_FORMAT, _fingerprint(plan), header, blobs)
 
 
 def loaded_state(plan: EnginePlan, data: bytes) -> EngineState:
     """The state again; raises `UnfitState` for what is damaged or of another program."""
-    header, blobs = unpacked(_OPERATOR, _FORMAT, _fingerprint(plan), data)
+    header, blobs = unpacked(_OPERATOR, STATE_FORMAT, _fingerprint(plan), data)
     classes = [loaded(blobs[f"class {place}"], watched) for place, watched in enumerate(plan.watches)]
     expiry = loaded_expiry(blobs["expiry"], plan.lifespans_us)
     views, failing = [one.view for one in classes], set(header["failing"])

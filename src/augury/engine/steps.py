@@ -23,7 +23,7 @@ from augury.engine.reading import clock_read, next_by_clock, read_arrivals
 from augury.engine.state import EngineState, TriggersState
 from augury.engine.trigger_plan import NO_CUTS, Cuts
 from augury.engine.triggering import Ruling, look
-from augury.event import key_of
+from augury.event import EventClass, key_of
 from augury.history.arrivals import Arrivals, ClassRows
 from augury.history.typed import Part
 from augury.history.versions import ABSORBED
@@ -171,26 +171,10 @@ class _Steps:
                 if self._code(one) in cuts.codes:
                     break
             posts, queue[:some] = queue[:some], []
-            self.step(self._arrivals(posts), det_time, posts)
+            self.step(posted_rows(self.plan.received_classes, posts), det_time, posts)
 
     def _code(self, post: QueuedPost) -> int:
-        name = key_of(post.posted.event_class)
-        return next(code for code, one in enumerate(self.plan.received_classes) if key_of(one.name) == name)
-
-    def _arrivals(self, posts: Sequence[QueuedPost]) -> Arrivals:
-        """Posts as rows, each at its place among them."""
-        rows: dict[int, ClassRows] = {}
-        for code in {self._code(one) for one in posts}:
-            at = [place for place, one in enumerate(posts) if self._code(one) == code]
-            values = [posts[place].posted.values for place in at]
-            attributes = self.plan.received_classes[code].attributes
-            columns = tuple(
-                pa.array([row[number] for row in values], arrow_type(attribute.type))
-                for number, attribute in enumerate(attributes)
-            )
-            times = np.array([posts[place].posted.det_time for place in at], np.int64)
-            rows[code] = ClassRows(Part(columns, times, times, None, None), np.array(at, np.int64))
-        return Arrivals(rows, (), lambda place: f"posted by {posts[place].trigger}")
+        return _code_in(self.plan.received_classes, post)
 
     def _settle(self, posts: Sequence[QueuedPost], read: Read) -> None:
         """Note what became of posts, and how deep they are."""
@@ -201,6 +185,27 @@ class _Steps:
             if one.firing is not None:
                 refused = Refusal.DUPLICATE if verdict == ABSORBED else Refusal.IMMUTABLE
                 self.state.chronon.became[one.firing, one.number] = refused if seq is None else seq
+
+
+def posted_rows(classes: Sequence[EventClass], posts: Sequence[QueuedPost]) -> Arrivals:
+    """Posts as rows of the classes that come in, each at its place among them."""
+    rows: dict[int, ClassRows] = {}
+    codes = [_code_in(classes, one) for one in posts]
+    for code in set(codes):
+        at = [place for place, one in enumerate(codes) if one == code]
+        values = [posts[place].posted.values for place in at]
+        columns = tuple(
+            pa.array([row[number] for row in values], arrow_type(attribute.type))
+            for number, attribute in enumerate(classes[code].attributes)
+        )
+        times = np.array([posts[place].posted.det_time for place in at], np.int64)
+        rows[code] = ClassRows(Part(columns, times, times, None, None), np.array(at, np.int64))
+    return Arrivals(rows, (), lambda place: f"posted by {posts[place].trigger}")
+
+
+def _code_in(classes: Sequence[EventClass], post: QueuedPost) -> int:
+    name = key_of(post.posted.event_class)
+    return next(code for code, one in enumerate(classes) if key_of(one.name) == name)
 
 
 class _Pieces:

@@ -7,7 +7,7 @@ it is committed; the state has moved on. It knows neither clocks nor stores.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 import numpy as np
@@ -320,7 +320,8 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
     at_work.ends(Phase.PURGE)
     state.tick = at_work.tick
     forget_expired(state)
-    state.triggers.pending += chronon.queue
+    # The next tick has firings of its own.
+    state.triggers.pending = [replace(one, firing=None) for one in (*state.triggers.pending, *chronon.queue)]
     state.chronon = Chronon()
     received = set(plan.received)
     by_place = sorted(at_work.versions.items())

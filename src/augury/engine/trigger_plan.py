@@ -99,6 +99,22 @@ def _unit(
     )
 
 
+def classes_of(trigger: Trigger, rules: Mapping[str, Rule]) -> frozenset[str]:
+    """The keys of all classes that a trigger has to do with: those that trigger, its expression's, what its rules post.
+
+    `rules` are by key.
+    """
+    found = {*trigger.events}
+    if trigger.composite is not None:
+        found |= {node.event_class for node in walk(trigger.composite.expression) if isinstance(node, Primitive)}
+        found |= {*(trigger.composite.over or ())}
+    for call in rule_calls(trigger.structure):
+        rule = rules[key_of(call.rule)]
+        found |= {deed.event_class for deed in (*rule.actions, *rule.alternatives) if isinstance(deed, Post)}
+    found |= {one.scope for scalar in _arguments(trigger.structure) for one in fields(scalar) if one.scope}
+    return frozenset(map(key_of, found))
+
+
 def constituents_of(trigger: Trigger) -> tuple[str, ...]:
     """The classes of its expression whose events can be constituents."""
     return () if trigger.composite is None else tuple(sorted(constituent_classes(trigger.composite.expression)))

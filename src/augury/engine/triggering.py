@@ -347,6 +347,17 @@ def forget_expired(state: EngineState) -> None:
             one.waiting = [each for each in one.waiting if each.until >= state.tick]
 
 
+def begin_later(plan: EnginePlan, state: EngineState, since: Mapping[str, int]) -> None:
+    """After a tick that is worked out again: triggers that came at it or later have seen nothing.
+
+    `since` has by name the last tick that such a trigger has not seen.
+    """
+    assert state.tick is not None
+    for number, unit in enumerate(plan.triggers):
+        if unit.name in since and state.tick <= since[unit.name]:
+            state.triggers.each[number] = waiting_for(plan, unit)
+
+
 def carried_over(before: EnginePlan, state: TriggersState, after: EnginePlan) -> TriggersState:
     """What the triggers of another program remember: those that are the same go on, all others have seen nothing.
 

@@ -16,6 +16,7 @@ from augury.lake.errors import (
     NoLake,
     NoSuchClass,
     NoSuchCommit,
+    NoSuchTrigger,
     StaleWriter,
     UnfitCommit,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "NoLake",
     "NoSuchClass",
     "NoSuchCommit",
+    "NoSuchTrigger",
     "Order",
     "Snapshot",
     "StaleWriter",

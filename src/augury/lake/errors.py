@@ -50,6 +50,10 @@ class NoSuchClass(LakeError):
     """The lake has no class of that name."""
 
 
+class NoSuchTrigger(LakeError):
+    """The lake has no trigger of that name."""
+
+
 class CorruptFile(LakeError):
     """A file is damaged or gone; `path` is below the root, `last_good` the last commit that is whole without it."""
 

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from augury.algebra.rule import Trigger
+from augury.engine.firing_rows import FIRING_COLUMNS, shape_of
 from augury.event import EventClass
 from augury.history.views import system_names
 from augury.lake.damage import corrupt_file
@@ -48,6 +50,13 @@ class LakeFiles:
         stem = _stem_after(replaces) if replaces else f"{_quoted(tag)}-{uuid.uuid4().hex}"
         path, size = self._written(Kind(kind), name, stem, table)
         return FileEntry(Kind(kind), name, path, table.num_rows, size, *_bounds(table, tick), *_bounds(table, seq))
+
+    def write_firings(self, trigger: Trigger, table: pa.Table, *, tag: str) -> FileEntry:
+        """Write firings of a trigger, with the columns of `engine.firing_rows`."""
+        names = dict(zip(FIRING_COLUMNS, shape_of(trigger.parameters).names, strict=True))
+        path, size = self._written(Kind.FIRINGS, trigger.name, f"{_quoted(tag)}-{uuid.uuid4().hex}", table)
+        bounds = (*_bounds(table, names["tick"]), *_bounds(table, names["seq"]))
+        return FileEntry(Kind.FIRINGS, trigger.name, path, table.num_rows, size, *bounds)
 
     def write_merged(self, entries: Sequence[FileEntry], table: pa.Table) -> FileEntry:
         """Write all rows of some files as one, which takes the place of the first."""

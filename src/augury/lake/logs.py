@@ -61,10 +61,12 @@ def _together(texts: list[str]) -> str:
 
 
 def actions(files: LakeFiles, snapshot: Snapshot, program: Program) -> pa.Table:
-    """All actions: by tick, class as declared, key, statement, place in it."""
+    """All actions: by tick, class as declared, key, statement, place in it; then what rules did, firing by firing."""
     table = log(files, snapshot, Kind.ACTIONS)
     declared = {key_of(plan.event_class.name): place for place, plan in enumerate(program.classes)}
     last = len(declared)
-    place = pa.array([declared.get(key_of(name or ""), last) for name in table["event"].to_pylist()], pa.int64())
+    named = zip(table["event"].to_pylist(), table["trigger"].to_pylist(), strict=True)
+    places = (declared.get(key_of(name or ""), last) if trigger is None else last + 1 for name, trigger in named)
+    place = pa.array(places, pa.int64())
     order = [(name, "ascending") for name in ("tick", "class", "rank", "statement", "place")]
     return table.append_column("class", place).sort_by(order).drop_columns(["class"]).combine_chunks()

@@ -26,8 +26,8 @@ class Kind(StrEnum):
     """What a file of rows holds; also the folder it lies in.
 
     `purged` (`number`, `tick`) are versions that were current when their event was purged, and `numbers` the places in
-    the history that retention keeps for versions it left over. `waiting` and `ids` are no part of `added`: a manifest
-    names them in `waiting` and in `state`.
+    the history that retention keeps for versions it left over. Of `firings` the class is the trigger. `waiting` and
+    `ids` are no part of `added`: a manifest names them in `waiting` and in `state`.
     """
 
     HISTORY = "history"
@@ -38,6 +38,7 @@ class Kind(StrEnum):
     WARNINGS = "warnings"
     PURGED = "purged"
     NUMBERS = "numbers"
+    FIRINGS = "firings"
     WAITING = "waiting"
     IDS = "ids"
 

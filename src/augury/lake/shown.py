@@ -17,13 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from augury.algebra.program import Program
+from augury.algebra.rule import Trigger
 from augury.diagnostics import closest
+from augury.engine.firing_rows import known_firings, trigger_named
 from augury.event import EventClass, key_of
 from augury.history.values import Moment, as_microseconds
 from augury.history.views import as_of, current, diff, history_schema, known_at, system_names
 from augury.kernels.batch import Integers
 from augury.kernels.columns.column import Mask
-from augury.lake.errors import CorruptFile, LakeFailed, NoSuchClass, NoSuchCommit
+from augury.lake.errors import CorruptFile, LakeFailed, NoSuchClass, NoSuchCommit, NoSuchTrigger
+from augury.lake.firings import firings
 from augury.lake.lake import Lake
 from augury.lake.logs import actions, log, ticks
 from augury.lake.manifest import Kind, Manifest
@@ -132,6 +135,13 @@ class LakeHistory:
         with self._while_files_last():
             return actions(self.lake.files, self.snapshot, self.program)
 
+    def firings(self, trigger: str) -> pa.Table:
+        """The firings of a trigger by number, with its parameters as columns; after `known_at` those known then."""
+        found = self._trigger(trigger)
+        with self._while_files_last():
+            table = firings(self.lake.files, self.snapshot, found)
+        return table if self.known_at_us is None else known_firings(table, found, self.known_at_us)
+
     def rejected(self) -> pa.Table:
         """The rejected events with their reasons, by tick."""
         return self._log(Kind.REJECTED)
@@ -142,7 +152,10 @@ class LakeHistory:
             return ticks(self.lake.files, self.snapshot)
 
     def duckdb(self, *names: str) -> Any:
-        """A DuckDB with a view for each class, or those named, and `…_now` for what is current; tables in memory."""
+        """A DuckDB with a view for each class and trigger, and `…_now` for what is current; tables in memory.
+
+        With `names` it has the classes of these names only.
+        """
         import duckdb
 
         connection = duckdb.connect()
@@ -152,10 +165,19 @@ class LakeHistory:
         for event_class in classes:
             connection.register(event_class.name, self.table(event_class.name))
             connection.register(_free(f"{event_class.name}_now", taken), self.now(event_class.name))
+        for name, trigger in self._trigger_names():
+            if not names:
+                connection.register(name, self.firings(trigger))
         return connection
 
+    def _trigger_names(self) -> list[tuple[str, str]]:
+        """What the view of each trigger is called: like it, unless a class is."""
+        classes = {key_of(event_class.name) for event_class in self.classes}
+        taken = classes | {key_of(_free(f"{event_class.name}_now", classes)) for event_class in self.classes}
+        return [(_free(trigger.name, taken), trigger.name) for trigger in self.program.triggers]
+
     def createViews(self, spark: Any = None, prefix: str = "") -> list[str]:  # as Spark's own are called
-        """Make temporary views of Spark: each class, `…_now` for what is current, and actions; gives their names.
+        """Make temporary views of Spark: each class, `…_now` for what is current, triggers, actions; gives their names.
 
         The views of classes read the files of the lake in place. `spark` is the session, by default the active one.
         """
@@ -170,6 +192,10 @@ class LakeHistory:
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(f"`{prefix}{name}`")
                 made.append(f"{prefix}{name}")
+        for name, trigger in self._trigger_names():
+            _spark_frame(session, self.firings(trigger)).createOrReplaceTempView(f"`{prefix}{name}`")
+            made.append(f"{prefix}{name}")
+            taken.add(key_of(name))
         name = _free("actions", taken)
         _spark_frame(session, self.actions()).createOrReplaceTempView(f"`{prefix}{name}`")
         return [*made, f"{prefix}{name}"]
@@ -192,6 +218,12 @@ class LakeHistory:
         meant = closest(name, known)
         hint = f"did you mean `{meant}`?" if meant else f"it has {', '.join(known) or 'none'}"
         raise NoSuchClass(f"the lake `{self.lake.path}` has no event class `{name}`; {hint}")
+
+    def _trigger(self, name: str) -> Trigger:
+        try:
+            return trigger_named(self.program, name)
+        except KeyError as error:
+            raise NoSuchTrigger(f"in the lake `{self.lake.path}` {error.args[0]}") from None
 
     def _history(self, event_class: EventClass) -> _Versions:
         rows = self._rows(event_class, Kind.HISTORY)

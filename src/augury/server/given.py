@@ -57,15 +57,19 @@ def elsewhere(url: str | None, secret_env: str | None, variables: Mapping[str, s
 
 
 def engine_name(store: str) -> str:
-    """What an engine is called that was given no name: made of where its store is, which it tells nobody.
+    """What an engine is called that was given no name: made of where its store or lake is, which it tells nobody.
 
     Raises what a URL of no store raises.
     """
     from augury.local.store.database import database
+    from augury.local.store.lake_outbox import is_lake
 
-    held = database(store)
-    place = held.place if "://" in held.place else str(Path(held.place).resolve())
-    held.close()
+    place = store
+    if not is_lake(store):
+        held = database(store)
+        place = held.place
+        held.close()
+    place = place if "://" in place else str(Path(place).resolve())
     return hashlib.sha256(f"{platform.node()}\x1f{place}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

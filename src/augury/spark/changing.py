@@ -11,27 +11,31 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from augury.algebra.program import Program
+from augury.engine.chronon import QueuedPost
+from augury.engine.firing import post_text, read_post
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
-from augury.engine.snapshot import saved_state, ticks_again
+from augury.engine.snapshot import STATE_FORMAT, saved_state, ticks_again
 from augury.engine.state import initial
+from augury.engine.steps import posted_rows
 from augury.engine.tick import Ports, next_tick
 from augury.engine.ticked import ClassVersions
+from augury.engine.triggering import begin_later
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.coming import received
 from augury.history.typed import Part
 from augury.kernels.bitemporal import NEVER
 from augury.lake import Kind, Lake, LakeError, LakeFiles, Manifest, Writer, program_name
 from augury.lake.order import conformed
-from augury.spark.arriving import PIECES, PRESENT, Batches, Source, arrivals_of, piece, sources_of
+from augury.spark.arriving import PIECES, PRESENT, Batches, Source, arrivals_of, packed, piece, sources_of
 from augury.spark.slots import DONE, SPARK_RESULTS, SlotDone, Step, kit_of, packed_again, require_run, result, written
 
 
@@ -44,7 +48,8 @@ class Rebuild:
     """Slots → their states after the last tick, from the history of what came in; and what they derive on the way.
 
     `files` has the files of each class that comes in, `whole` the complex classes that had a history before: of others
-    only what is derived from `from_us` on is written.
+    only what is derived from `from_us` on is written. `since` has by key the tick up to which a trigger has seen
+    nothing, and `fired` how often each name has fired.
     """
 
     step: Step
@@ -52,6 +57,8 @@ class Rebuild:
     files: Mapping[str, tuple[str, ...]]
     whole: frozenset[str]
     from_us: int | None
+    since: Mapping[str, int] = field(default_factory=dict)
+    fired: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, batches: Batches) -> Batches:
         """Rebuild slot by slot."""
@@ -68,10 +75,15 @@ class Rebuild:
             for tick, versions in self._read(lake, slot, event_class):
                 reads.setdefault(tick, []).append(versions)
         in_order = ((tick, tuple(reads[tick])) for tick in sorted(reads))
-        done = list(ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)))
+        done = []
+        for one in ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)):
+            done.append(one)
+            begin_later(kit.plan, state, self.since)
+        if kit.plan.triggers:
+            state.triggers.fired = dict(self.fired)
         state.seq = max(state.seq, step.after_seq)
         tag = f"{self.commit:012d}-{slot:05d}"
-        ledger = self._derived(ledger_of(done), kit.program)
+        ledger = self._derived(ledger_of(kit.program, done), kit.program)
         path = lake.write_bytes("state", tag, saved_state(kit.plan, state)) if done else None
         live = sum(len(one.view) for one in state.classes)
         entries = tuple(written(lake, tag, kit, ledger))
@@ -135,11 +147,13 @@ def require_fit(lake: Lake, last: Manifest, signatures: Mapping[str, str]) -> No
 
 
 def changed(slots: Slots, last: Manifest) -> Changed:
-    """The slots of which the lake has no state though their shard is not new to it, or is; and their classes."""
+    """The slots of which the lake has no state that can be read, be their shard new to it or not; and their classes."""
+    is_read = (last.offsets or {}).get("states") == STATE_FORMAT
     shards = {
         shard
         for shard in range(len(slots.shards))
-        if not any(f"slot/{slots.name_of(slot)}" in last.state for slot in range(*slots.starts[shard : shard + 2]))
+        if not is_read
+        or not any(f"slot/{slots.name_of(slot)}" in last.state for slot in range(*slots.starts[shard : shard + 2]))
     }
     found = tuple(slot for slot in range(len(slots)) if slots.shard_of(slot) in shards)
     plans = [slots.program.classes[place] for shard in sorted(shards) for place in slots.shards[shard].places]
@@ -162,40 +176,47 @@ def go_on(
     if last is None or last.last_tick is None:
         return None
     todo = changed(slots, last)
-    generation = int((last.offsets or {}).get("generation", 0)) + 1
+    before: Mapping[str, Any] = last.offsets or {}
+    generation = int(before.get("generation", 0)) + 1
     if generation >= GENERATIONS_MAX:
         raise CannotGoOn(f"the lake `{lake.path}` has seen {generation:,} programs: take another folder")
     snapshot = writer.snapshot()
     names = [c.name for c in received(slots.program)]
     files = {key_of(name): tuple(entry.path for entry in snapshot.of(Kind.HISTORY, name)) for name in names}
     if todo.slots:
-        _require_history(lake, last, snapshot.files, (last.offsets or {}).get("classes", {}))
+        _require_history(lake, last, snapshot.files, before.get("classes", {}))
     had = frozenset(key_of(e.event_class) for e in snapshot.files if e.kind is Kind.HISTORY)
-    first = (last.offsets or {}).get("first_tick")
+    first = before.get("first_tick")
     step = Step(slots, name, sources_of({}), last.last_tick, first, lake.path, generation=generation)
     step = replace(step, after_seq=last.last_seq)
     done: list[SlotDone] = []
     if todo.slots:
         rows = spark.createDataFrame(pa.Table.from_batches([piece(s, PRESENT, b"") for s in todo.slots], PIECES))
         tasks = min(len(todo.slots), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
-        rebuild = Rebuild(step, writer.next_commit, files, had, from_us)
+        since = _since(last, noted["triggers"])
+        fired = before.get("fired", {})
+        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired)
         found = rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow()
         require_run(found)
         done = [pickle.loads(content) for content in found["packed"].to_pylist()]
     states = {k: path for k, path in last.state.items() if k.startswith("ids/")}
     filed = {slot: f"slot/{slots.name_of(slot)}" for slot in range(len(slots))}
-    states |= {one: last.state[one] for one in filed.values() if one in last.state}
+    states |= {name: last.state[name] for s, name in filed.items() if name in last.state and s not in todo.slots}
     states |= {filed[one.slot]: one.state for one in done if one.state is not None}
     replaced = {key_of(name) for name in todo.classes}
     kinds = (Kind.HISTORY, Kind.ARCHIVE, Kind.PURGED, Kind.NUMBERS)
     gone = tuple(e.path for e in snapshot.files if e.kind in kinds and key_of(e.event_class) in replaced)
-    waiting = _waiting_anew(lake, slots, last, writer.next_commit)
+    waiting, waits_for, first_us = _waiting_anew(lake, slots, last, writer.next_commit)
     offsets = {
-        **(last.offsets or {}),
+        **before,
         **noted,
+        "since": _since(last, noted["triggers"]),
         "generation": generation,
         "waiting": {str(slot): path for slot, path in waiting.items()},
-        "next_due": min([int((last.offsets or {}).get("next_due", NEVER)), *(one.next_due for one in done)]),
+        "waiting_for": waits_for,
+        "waiting_from": first_us,
+        "next_due": min([int(before.get("next_due", NEVER)), *(one.next_due for one in done)]),
+        "posts": [post_text(one) for one in _posts(slots, last)] if len(slots) == 1 else [],
         "rebuilt": sorted(todo.classes),
     }
     manifest = writer.manifest(
@@ -210,6 +231,15 @@ def go_on(
     return manifest
 
 
+def _since(last: Manifest, triggers: Mapping[str, str]) -> dict[str, int]:
+    """By key the last tick that a trigger has not seen: of one that is new or another the last there was."""
+    noted: Mapping[str, Any] = last.offsets or {}
+    had, since = noted.get("triggers", {}), noted.get("since", {})
+    assert last.last_tick is not None
+    found = {name: since.get(name) if had.get(name) == said else last.last_tick for name, said in triggers.items()}
+    return {name: tick for name, tick in found.items() if tick is not None}
+
+
 def _require_history(lake: Lake, last: Manifest, files: Sequence[Any], classes: Mapping[str, str]) -> None:
     """Raise `CannotGoOn` where versions are no longer kept: nothing can be worked out from what is not there."""
     came = {key_of(name) for name, said in classes.items() if not said.startswith(str(ClassKind.COMPLEX))}
@@ -221,22 +251,43 @@ def _require_history(lake: Lake, last: Manifest, files: Sequence[Any], classes: 
         )
 
 
-def _waiting_anew(lake: Lake, slots: Slots, last: Manifest, commit: int) -> dict[int, str]:
-    """Rows that wait for their tick, put to the slots that they belong to now."""
+def _posts(slots: Slots, last: Manifest) -> list[QueuedPost]:
+    """What rules posted at the last tick, of classes that are still there."""
+    names = {key_of(one.name) for one in received(slots.program)}
+    posts = map(read_post, (last.offsets or {}).get("posts", ()))
+    return [one for one in posts if key_of(one.posted.event_class) in names]
+
+
+_POSTED: Final[Source] = (-1, "rules", -1)
+"""Where rows come from that rules have posted: before all others of their time."""
+
+
+def _waiting_anew(
+    lake: Lake, slots: Slots, last: Manifest, commit: int
+) -> tuple[dict[int, str], list[Source], int | None]:
+    """Rows that wait for their tick, put to the slots that they belong to now; their sources, and when they begin.
+
+    Among them is what rules posted at the last tick, where several slots have to number it.
+    """
     noted = last.offsets or {}
     names: Sequence[str] = noted.get("received", ())
     given: list[Source] = [(number, name, part) for number, name, part in noted.get("waiting_for", ())]
-    sources = sources_of(dict.fromkeys(given, 0))
-    codes = {key_of(c.name): code for code, c in enumerate(received(slots.program))}
+    classes = received(slots.program)
+    codes = {key_of(c.name): code for code, c in enumerate(classes)}
     pieces: list[tuple[int, bytes]] = []
     for path in last.waiting:
         for code, content in pickle.loads(lake.files.read_bytes(path)):
             if key_of(names[code]) in codes:
                 pieces.append((codes[key_of(names[code])], content))
+    posts = _posts(slots, last) if len(slots) > 1 else []
+    for code, rows in posted_rows(classes, posts).rows.items():
+        pieces.append((code, packed(rows, [_POSTED] * len(rows), rows.position)))
+    given = sorted({*given, *([_POSTED] if posts else [])})
+    sources = sources_of(dict.fromkeys(given, 0))
     came = arrivals_of(slots.program, pieces, list(range(len(codes))), sources)
     found: dict[int, str] = {}
     for slot, some in split(slots, came).items():
         own = slots.codes[slots.shard_of(slot)]
         content = [(own[code], packed_again(sources, rows)) for code, rows in some.rows.items()]
         found[slot] = lake.files.write_bytes("waiting", f"{commit:012d}-{slot:05d}", pickle.dumps(content))
-    return found
+    return found, given, came.first_us()

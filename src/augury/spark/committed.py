@@ -14,14 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.actions import key_fields
+from augury.engine.firing_rows import firings_schema, trigger_named
 from augury.engine.history_rows import versions_in
 from augury.engine.ledger import ACTIONS, REJECTED, TICKS, Ledger, joined
 from augury.engine.lines import version_lines
-from augury.event import ClassKind
+from augury.event import ClassKind, key_of
 from augury.history.raw import whole_json
 from augury.history.views import CHANGES
 from augury.kernels.bitemporal import keys_of
 from augury.lake import Kind, Lake, Manifest
+from augury.lake.firings import conformed
 
 _EVENTS = pa.schema(
     [
@@ -77,6 +79,12 @@ class CommittedFrames:
         """Actions: line, action, idempotency_key, tick, and the rest of `engine.ledger`."""
         return self.spark.createDataFrame(self.ledger.actions)
 
+    def firings(self, trigger: str) -> DataFrame:
+        """The firings of a trigger: number, tick, det_time, now, event, key, seq, constituents, its parameters, …"""
+        found = trigger_named(self.program, trigger)
+        schema = firings_schema(found)
+        return self.spark.createDataFrame(self.ledger.firings.get(found.name, schema.empty_table()))
+
     @property
     def rejected(self) -> DataFrame:
         """Refused events: place, event, reason, raw, tick."""
@@ -86,6 +94,7 @@ class CommittedFrames:
 def ledger_in(program: Program, lake: Lake, manifests: list[Manifest]) -> Ledger:
     """What commits hold, as one ledger in the order of the contract."""
     files = lake.files
+    triggers = {key_of(trigger.name): trigger for trigger in program.triggers}
     parts = []
     for manifest in manifests:
         if manifest.removed:
@@ -96,8 +105,11 @@ def ledger_in(program: Program, lake: Lake, manifests: list[Manifest]) -> Ledger
                     parts.append(Ledger(versions={entry.event_class: files.read_table(entry.path)}))
                 case Kind.ARCHIVE:
                     parts.append(Ledger(archive={entry.event_class: files.read_table(entry.path)}))
+                case Kind.FIRINGS if key_of(entry.event_class) in triggers:
+                    trigger = triggers[key_of(entry.event_class)]
+                    parts.append(Ledger(firings={trigger.name: conformed(files.read_table(entry.path), trigger)}))
                 case Kind.ACTIONS:
-                    parts.append(Ledger(actions=files.read_table(entry.path).cast(ACTIONS)))
+                    parts.append(Ledger(actions=_with_all(files.read_table(entry.path), ACTIONS)))
                 case Kind.REJECTED:
                     parts.append(Ledger(rejected=files.read_table(entry.path).cast(REJECTED)))
                 case Kind.TICKS:
@@ -105,6 +117,13 @@ def ledger_in(program: Program, lake: Lake, manifests: list[Manifest]) -> Ledger
                 case _:
                     pass
     return joined(program, parts)
+
+
+def _with_all(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a log; a lake of an older Augury lacks some."""
+    count = table.num_rows
+    columns = [table[f.name].cast(f.type) if f.name in table.column_names else pa.nulls(count, f.type) for f in schema]
+    return pa.table(columns, schema=schema)
 
 
 def _event_tables(program: Program, ledger: Ledger) -> Iterator[pa.Table]:

@@ -48,6 +48,8 @@ def _shard(plan: EnginePlan, number: int, shard: Shard) -> Iterator[str]:
         yield f"shard {number}: {', '.join(names)}: one slot, because {shard.reason}"
     come = ", ".join(plan.classes[place].event_class.name for place in received_in(plan, shard))
     yield f"  reads {come or 'nothing'}; keeps one state a slot: live views, timers, expiries, partial matches"
+    if plan.triggers and not shard.by and plan.triggers[0].triggering <= {*shard.places}:
+        yield f"  fires {', '.join(unit.trigger.name for unit in plan.triggers)}"
     classes = [one.event_class for one in plan.classes]
     for place in shard.places:
         derivation = plan.classes[place].derivation

@@ -18,12 +18,14 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from augury.algebra.dump import dump_program
+from augury.algebra.dump import dump_program, dump_trigger
 from augury.algebra.program import Program
 from augury.clock import show_duration
 from augury.engine import ledger as of_ticks
 from augury.engine.sharded import Slots
+from augury.engine.snapshot import STATE_FORMAT
 from augury.engine.tick import tick_reading
+from augury.event import key_of
 from augury.history.coming import received
 from augury.kernels.bitemporal import NEVER
 from augury.lake import (
@@ -191,6 +193,7 @@ class Keeper:
             ids,
             noted.get("generation", 0),
             0 if manifest is None else manifest.last_seq,
+            posts=tuple(noted.get("posts", ())),
         )
 
     def _manifest(
@@ -218,6 +221,9 @@ class Keeper:
             "waiting_from": min((one.waiting_from_us for one in done if one.waiting_from_us is not None), default=None),
             "waiting_for": sorted({source for one in done for source in one.waiting_for}),
             "generation": step.generation,
+            "posts": [text for one in done for text in one.posts],
+            "fired": {**self.noted.get("fired", {}), **{k: n for one in done for k, n in one.fired.items()}},
+            "since": self.noted.get("since", {}),
             **declared(self.program),
         }
         named = {f"slot/{self.slots.name_of(slot)}": path for slot, path in states.items()}
@@ -292,7 +298,9 @@ def _did_nothing(one: SlotDone, step: Step) -> bool:
 def declared(program: Program) -> dict[str, Any]:
     """What a lake notes of a program, to know one day what has changed."""
     names = [one.name for one in received(program)]
-    return {"meaning": meaning_of(program), "classes": signatures(program), "received": names}
+    triggers = {key_of(one.name): meaning(dump_trigger(one)) for one in program.triggers}
+    told = {"classes": signatures(program), "received": names, "triggers": triggers}
+    return {"meaning": meaning(dump_program(program)), "states": STATE_FORMAT, **told}
 
 
 def signatures(program: Program) -> dict[str, str]:
@@ -314,7 +322,12 @@ def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_u
     require_chronon(program, lake)
     require_whole(lake)
     last = lake.last()
-    is_changed = last is not None and (last.offsets or {}).get("meaning") != meaning_of(program)
+    noted = {} if last is None else last.offsets or {}
+    # States of another format are no longer read, and are worked out again like those of another program.
+    is_changed = last is not None and (noted.get("meaning"), noted.get("states")) != (
+        meaning(dump_program(program)),
+        STATE_FORMAT,
+    )
     if last is not None and is_changed:
         require_fit(lake, last, signatures(program))
     slots = slots_on_spark(program, lake.about.buckets)
@@ -347,6 +360,6 @@ def require_whole(lake: Lake) -> None:
         lake.files.read_bytes(path)
 
 
-def meaning_of(program: Program) -> str:
-    """What tells a program from others, however it is written."""
-    return hashlib.sha256(dump_program(program).encode()).hexdigest()
+def meaning(dumped: str) -> str:
+    """What tells a program, or a part of one, from others, however it is written."""
+    return hashlib.sha256(dumped.encode()).hexdigest()

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from augury.algebra.program import Program
 from augury.duck.selects import DuckSelects, runnable
+from augury.engine.firing import post_text, read_post
 from augury.engine.known import KnownIds as ReadIds
 from augury.engine.ledger import Ledger, ledger_of
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
@@ -54,6 +55,7 @@ ARCHIVE: Final = "archive"
 ACTIONS: Final = "actions"
 REJECTED: Final = "rejected"
 TICKS: Final = "ticks"
+FIRINGS: Final = "firings"
 DONE: Final = "done"
 REFUSED: Final = "refused"
 """In a task something came up that no engine runs, or a damaged file: `packed` says what. Nothing of a step counts."""
@@ -69,7 +71,8 @@ class Step:
 
     `states` has the file of the state of each slot that has one, below `root`, and `waiting` that of rows that came
     before and were not read yet; `ids` are the files of known event_ids, `absorbed` positions of rows that are known to
-    be duplicates. `first_tick` is the first tick there was anywhere. `name` is that of the program, so that what is
+    be duplicates. `first_tick` is the first tick there was anywhere. `posts` are what rules posted at the last tick, of
+    which there are none where there are several slots. `name` is that of the program, so that what is
     made of it once in a process is not made again.
     """
 
@@ -85,11 +88,15 @@ class Step:
     generation: int = 0
     after_seq: int = 0
     absorbed: frozenset[int] = frozenset()
+    posts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SlotDone:
-    """What the engine of a slot did, apart from what it wrote into the entries."""
+    """What the engine of a slot did, apart from what it wrote into the entries.
+
+    `posts` are what rules posted at its last tick, for the next to read, and `fired` says how often triggers have.
+    """
 
     slot: int
     entries: tuple[FileEntry, ...]
@@ -103,6 +110,8 @@ class SlotDone:
     next_due: int
     state_bytes: int = 0
     waiting_from_us: int | None = None
+    posts: tuple[str, ...] = ()
+    fired: Mapping[str, int] = field(default_factory=dict)
 
 
 # ---- a slot with its engine --------------------------------------------------------------------------------------
@@ -139,7 +148,9 @@ def _state(step: Step, kit: Kit, slot: int) -> EngineState:
     files = LakeFiles(step.root)
     content = files.read_bytes(path)
     try:
-        return loaded_state(kit.plan, content)
+        state = loaded_state(kit.plan, content)
+        state.triggers.pending = [read_post(text) for text in step.posts]
+        return state
     except UnfitState as error:
         raise corrupt_file(files.storage(), path, f"cannot be used: {error}") from None
 
@@ -270,7 +281,7 @@ class Run:
             except (CannotRun, CorruptFile) as error:
                 yield result(REFUSED, "", refusal(error))
                 return
-            ledger = ledger_of(done)
+            ledger = ledger_of(kit.program, done)
             if not self.step.root:
                 yield from _as_rows(ledger)
                 continue
@@ -299,7 +310,8 @@ class Run:
         sources = frozenset(self.step.sources.order[int(at)] for at in _sources_in(waits))
         due = next_tick(kit.plan, state)
         first = min((int(rows.part.det_time[0]) for rows in waits.rows.values()), default=None)
-        told = (counts, state.seq, live, due, len(content), first)
+        posts = tuple(post_text(one) for one in state.triggers.pending)
+        told = (counts, state.seq, live, due, len(content), first, posts, dict(state.triggers.fired))
         return SlotDone(slot, tuple(entries), path, waiting, sources, kept, *told)
 
 
@@ -315,6 +327,9 @@ def written(files: LakeFiles, tag: str, kit: Kit, ledger: Ledger) -> Iterator[Fi
             names = system_names(classes[name])
             left = table.select([names.number, names.tick]).rename_columns(["number", "tick"])
             yield files.write_table("purged", name, left, tag=tag)
+    for trigger in kit.program.triggers:
+        if trigger.name in ledger.firings:
+            yield files.write_firings(trigger, ledger.firings[trigger.name], tag=tag)
     for kind, table in (("actions", ledger.actions), ("rejected", ledger.rejected), ("ticks", ledger.ticks)):
         if table.num_rows:
             yield files.write_table(kind, "", table, tag=tag)
@@ -331,7 +346,7 @@ def packed_again(sources: Sources, rows: ClassRows) -> bytes:
 
 
 def _as_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:
-    for kind, tables in ((VERSIONS, ledger.versions), (ARCHIVE, ledger.archive)):
+    for kind, tables in ((VERSIONS, ledger.versions), (ARCHIVE, ledger.archive), (FIRINGS, ledger.firings)):
         for name, table in tables.items():
             yield result(kind, name, ipc_bytes(table))
     for kind, table in ((ACTIONS, ledger.actions), (REJECTED, ledger.rejected), (TICKS, ledger.ticks)):

@@ -40,7 +40,8 @@ from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, WAITED, Judge, Run, 
 
 def plain(program: Program) -> Program:
     """What engines need of a program, and nothing that pulls the front end into a worker or cannot be pickled."""
-    return Program(program.settings, program.classes, program.strata, program.sources, groups={})
+    rules, triggers = program.rules, program.triggers
+    return Program(program.settings, program.classes, program.strata, program.sources, rules, {}, triggers)
 
 
 def slots_on_spark(program: Program, buckets: int) -> Slots:

@@ -20,6 +20,7 @@ from pyspark.sql import types as s
 
 from augury.algebra.program import Program
 from augury.engine import ledger as of_ticks
+from augury.engine.firing_rows import firings_schema, trigger_named
 from augury.engine.ledger import Ledger, joined
 from augury.engine.sharded import Slots
 from augury.engine.tick import tick_at_most, tick_reading
@@ -27,7 +28,7 @@ from augury.event import ClassKind, EventClass
 from augury.history.views import history_schema, system_names
 from augury.spark.arriving import Batches, Ingest, sources_of
 from augury.spark.layout import plain_type, spark_schema, spark_type
-from augury.spark.slots import ACTIONS, ARCHIVE, REJECTED, TICKS, VERSIONS, ipc_table, require_run
+from augury.spark.slots import ACTIONS, ARCHIVE, FIRINGS, REJECTED, TICKS, VERSIONS, ipc_table, require_run
 from augury.spark.sources_schema import is_lines
 from augury.spark.stepping import Told, ingested, results, slots_on_spark, step_of, told
 
@@ -98,8 +99,17 @@ class TickDetected:
 
     @property
     def actions(self) -> DataFrame:
-        """The actions: tick, event, key, action, arguments, statement, place, seq, idempotency_key, rank, line."""
+        """The actions: tick, event, key, action, arguments, statement, place, seq, idempotency_key, rank, line, …"""
         return self._log(ACTIONS, of_ticks.ACTIONS)
+
+    def firings(self, trigger: str) -> DataFrame:
+        """The firings of a trigger: number, tick, det_time, now, event, key, seq, constituents, its parameters, …"""
+        found = trigger_named(self.program, trigger)
+        rows = self._done().where((f.col("kind") == FIRINGS) & (f.col("event_class") == found.name))
+        schema = firings_schema(found)
+        kinds = {one.name: spark_type(one.type) for one in found.parameters}
+        fields = [s.StructField(one.name, kinds.get(one.name) or plain_type(one.type)) for one in schema]
+        return rows.mapInArrow(Unpack(tuple(schema.names)), s.StructType(fields))
 
     @property
     def rejected(self) -> DataFrame:
@@ -211,10 +221,8 @@ def _ledgers(table: pa.Table) -> Iterator[Ledger]:
     for kind, name, content in zip(*(table[c].to_pylist() for c in ("kind", "event_class", "packed")), strict=True):
         found = ipc_table(content)
         match kind:
-            case "versions":
-                yield Ledger(versions={name: found})
-            case "archive":
-                yield Ledger(archive={name: found})
+            case "versions" | "archive" | "firings":
+                yield Ledger(**{kind: {name: found}})
             case _:
                 yield Ledger(**{kind: found})
 

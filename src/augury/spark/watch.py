@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, RLock, Thread
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from pyspark import StorageLevel
 from pyspark.errors import StreamingQueryException
@@ -57,6 +57,14 @@ class Progress:
     state_bytes: int = 0
 
 
+class Beside(Protocol):
+    """What goes on beside a watch, and ends with it."""
+
+    def close(self, settle: bool = False) -> None:
+        """End; with `settle` do first what can be done now."""
+        ...
+
+
 class Stopped(RuntimeError):
     """A micro-batch came after the watch was told to stop; the next watch takes it."""
 
@@ -72,6 +80,8 @@ class Watch:
         self.sinks = tuple(sinks)
         self.failure: BaseException | None = None
         self.metrics: MetricsServer | None = None
+        self.beside: list[Beside] = []
+        self._is_finished = False
         self._clock: Callable[[], int] | None = None if clock == "data" else wall_clock if clock == "wall" else clock
         self._working = RLock()
         self._over = Event()
@@ -193,6 +203,7 @@ class Watch:
             until_us = tick_reading(last, chronon_us)
         if until_us is not None:
             self.advance(tick_at_most(until_us, chronon_us))
+        self._is_finished = True
         self.stop()
 
     # ---- the handle ------------------------------------------------------------------------------
@@ -233,10 +244,12 @@ class Watch:
             raise
 
     def stop(self) -> None:
-        """Stop between two ticks."""
+        """Stop between two ticks, and with it what goes on beside."""
         self._end()
         if self._ticker.is_alive():
             self._ticker.join()
+        while self.beside:
+            self.beside.pop().close(settle=self._is_finished)
 
     def _end(self) -> None:
         self._over.set()
