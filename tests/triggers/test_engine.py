@@ -15,6 +15,7 @@ import pytest
 
 from augury.algebra.scalar import Value
 from augury.api import compile
+from augury.clock import microseconds_of
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.kernels.firing import Switch, Switched, Turn
 from augury.local.posts import PostRefused
@@ -243,6 +244,28 @@ def test_calls_are_made_once_though_the_engine_crashes() -> None:
     again.advance_to(bank.now)
     assert [row["number"] for row in again.firings("Claimed")] == [1, 2]
     assert first.returned == {"Claimed": again.firings("Claimed")[0]["returned"]}
+
+
+def test_from_when_on_the_clock_was_followed_is_known_after_a_crash() -> None:
+    bank, store = Bank(), MemoryStore(compile(CLAIMS))
+    first = bank.engine(store)
+    first.start()
+    first.stop()
+    bank.now += 700_000
+    first.post(claim(7, 900))
+    bank.now += 3_000_000
+    second = bank.engine(store)
+    second.start()
+    second.stop()
+    begun = second.tick
+    bank.now += 1
+    assert second.notify(claim(8, 10)).seq == 3
+    third = bank.engine(store)
+    bank.now += 2_000_000
+    third.advance_to(bank.now)
+    late, other = third.history("Claim").to_pylist()
+    assert (microseconds_of(late["det_time"]), microseconds_of(late["source_time"])) == (begun, 1_700_000_000_700_000)
+    assert (late["tick"], other["seq"]) == (other["tick"], 3)
 
 
 def test_what_is_to_be_detected_later_waits() -> None:
