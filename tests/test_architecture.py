@@ -60,7 +60,10 @@ ALLOWED["trying"] = set(ALLOWED) - {"analysis", "infer"}
 ALLOWED["server"] = set(ALLOWED) | {"__init__"}  # the version that it says it is
 ALLOWED["__init__"] = NOUNS | {"api"}
 # What the command line is made of, by theme.
-VERBS = {"cli_actions", "cli_client", "cli_detectors", "cli_server", "cli_store", "cli_trying", "cli_test", "cli_warm"}
+VERBS = {
+    *("cli_actions", "cli_client", "cli_detectors", "cli_history", "cli_server"),
+    *("cli_store", "cli_trying", "cli_test", "cli_warm"),
+}
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
 ALLOWED["cli_server"] |= {"cli_detectors"}  # both take a program, and go on
 ALLOWED["cli"] = set(ALLOWED)

@@ -15,7 +15,7 @@ _INTRODUCTION = """\
 <!-- Made from src/augury/codes.toml by `make docs`: change that file, not this one. -->
 
 Every message has a code; `augury explain E203` prints the entry of one, and this page has them all. An error keeps
-a program from running, a warning (W) does not, and a note (N) answers `augury check --deep`. All mistakes of a program
+a program from running, a warning (W) does not, and a note (N) tells what is worth knowing. All mistakes of a program
 are reported at once, each with its place;
 `augury check --output json` gives them to other programs.
 """

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from augury.algebra import program as algebra
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
+from augury.analysis.bindings import note_of_unbound
 from augury.analysis.program import analyse
 from augury.automata.advice import advise
 from augury.automata.deep import Deep, compare_classes
 from augury.diagnostics import Diagnostic, Findings, Severity, Source, render
+from augury.event import key_of
 from augury.graphs import keeping
 from augury.language.parser import parse
 from augury.language.syntax import Program as Syntax
@@ -24,6 +26,7 @@ from augury.language.syntax import Program as Syntax
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from augury.actions.settings import ActionSettings
     from augury.client import Client as Client
     from augury.kernels.told import Why, WhyNot
     from augury.lake import LakeHistory
@@ -100,6 +103,25 @@ def check(text: str, name: str = "program") -> Checked:
     findings.extend(keeping.advise(checked.program))
     found = advise(checked.program, text)
     findings.extend(d for d in found if not (d.code == "W305" and any(d.mark.span.holds(pipe) for pipe in pipes)))
+    return replace(checked, diagnostics=findings.sorted())
+
+
+def with_settings(checked: Checked, settings: ActionSettings) -> Checked:
+    """The same, where settings may bind actions too: of those that nobody carries out there is a warning, or a note.
+
+    A program that binds some actions is warned of the others, W393; of one that binds none there is one note, N304, and
+    likewise where functions of modules may carry them out, which are not imported here.
+    """
+    program = checked.program
+    if program is None:
+        return checked
+    bound = {key_of(binding.action) for binding in settings.bindings}
+    text = checked.source.text
+    kept = [d for d in checked.diagnostics if d.code != "W393" or not (settings.modules or _marked(d, text) in bound)]
+    findings = Findings()
+    findings.extend(kept)
+    if all(d.code != "W393" for d in kept) and (note := note_of_unbound(program, bound, settings.modules)) is not None:
+        findings.add(note)
     return replace(checked, diagnostics=findings.sorted())
 
 

@@ -10,10 +10,8 @@ import io
 import json
 import logging
 import os
-import shutil
 import sys
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -22,9 +20,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import augury
-from augury import cli_actions, cli_client, cli_detectors, cli_server, cli_store, cli_test, cli_trying, cli_warm
-from augury.api import Checked, check, deep
-from augury.diagnostics import Diagnostic, Severity, Source, render, to_json
+from augury import (
+    cli_actions,
+    cli_client,
+    cli_detectors,
+    cli_history,
+    cli_server,
+    cli_store,
+    cli_test,
+    cli_trying,
+    cli_warm,
+)
+from augury.actions.settings import ActionSettings, SettingsError, settings_file, settings_in
+from augury.api import Checked, check, deep, with_settings
+from augury.diagnostics import NOWHERE, Diagnostic, Mark, Severity, Source, render, to_json
 from augury.files import UnreadableFile, read_source, write_text
 from augury.language.parser import keep_tables_in
 from augury.limits import ERRORS_SHOWN_MAX
@@ -50,15 +59,6 @@ class Lines(StrEnum):
     """How events are written."""
 
     NDJSON = "ndjson"
-
-
-class Form(StrEnum):
-    """How tables are written."""
-
-    TABLE = "table"
-    NDJSON = "ndjson"
-    CSV = "csv"
-    PARQUET = "parquet"
 
 
 class Engine(StrEnum):
@@ -98,10 +98,20 @@ def check_command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on warnings too.")] = False,
     deeply: Annotated[bool, typer.Option("--deep", help="Compare the MATCH classes with each other.")] = False,
     seconds: Annotated[float, typer.Option("--deep-seconds", min=0, help="How long --deep may take per file.")] = 10,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            exists=True,
+            dir_okay=False,
+            help="Who carries out actions; augury.toml, if it is here or beside the program.",
+        ),
+    ] = None,
 ) -> None:
     """Find everything that is wrong with programs, without running them."""
     found: list[tuple[Diagnostic, Source]] = []
     notes: list[tuple[Diagnostic, Source]] = []
+    known: dict[Path | None, ActionSettings] = {}
     exit_code = 0
     for path in files:
         try:
@@ -110,9 +120,15 @@ def check_command(
             found.append((error.diagnostic, error.source))
             exit_code = max(exit_code, error.exit_code)
             continue
-        checked = check(source.text, source.name)
-        found += [(diagnostic, checked.source) for diagnostic in checked.diagnostics]
-        if checked.errors or (strict and checked.diagnostics):
+        place = settings_file(settings, Path(path).parent)
+        if place not in known:
+            known[place], wrong = _settings(place)
+            found += wrong
+            exit_code = max(exit_code, 1 if wrong else 0)
+        checked = with_settings(check(source.text, source.name), known[place])
+        for diagnostic in checked.diagnostics:
+            (notes if diagnostic.severity is Severity.NOTE else found).append((diagnostic, checked.source))
+        if checked.errors or (strict and _warnings(checked)):
             exit_code = max(exit_code, 1)
         elif output is Output.TEXT:
             typer.echo(f"{path}: ok, {_summary(checked)}")
@@ -311,94 +327,6 @@ def _report_failed(failed: Any, source: Source) -> NoReturn:
     raise typer.Exit(failed.exit_code)
 
 
-@app.command("history")
-def history_command(
-    event_class: Annotated[str | None, typer.Argument(metavar="[CLASS]", help="Whose versions to show.")] = None,
-    store: Annotated[
-        str, typer.Option("--store", help="A file of SQLite, postgresql://HOST/DATABASE, or the folder of a lake.")
-    ] = "",
-    as_of: Annotated[str | None, typer.Option("--as-of", help="Only what had happened by then.")] = None,
-    known_at: Annotated[str | None, typer.Option("--known-at", help="As it was known then.")] = None,
-    between: Annotated[
-        tuple[str, str] | None, typer.Option("--diff", metavar="T1 T2", help="What was learned between two times.")
-    ] = None,
-    ticks: Annotated[bool, typer.Option("--ticks", help="The log of ticks, instead of a class.")] = False,
-    rejected: Annotated[bool, typer.Option("--rejected", help="The rejected events.")] = False,
-    actions: Annotated[bool, typer.Option("--actions", help="The actions to be carried out.")] = False,
-    catalogue: Annotated[bool, typer.Option("--catalogue", help="The classes, and where their columns are.")] = False,
-    output: Annotated[Form, typer.Option("--output", help="How to write it.")] = Form.TABLE,
-    to: Annotated[Path | None, typer.Option("--to", help="Write to a file.")] = None,
-) -> None:
-    """Show what a store keeps: every version of a class, or what was known at a time."""
-    flags = {"ticks": ticks, "rejected": rejected, "actions": actions, "catalogue": catalogue}
-    chosen = [name for name, asked in flags.items() if asked]
-    if not store:
-        raise typer.BadParameter("name the store", param_hint="--store")
-    if len(chosen) + (event_class is not None) != 1:
-        raise typer.BadParameter("name one class, or one of --ticks, --rejected, --actions, --catalogue")
-    if between is not None and (as_of or known_at):
-        raise typer.BadParameter("--diff has its own two times", param_hint="--diff")
-    if chosen and (as_of or known_at or between):
-        raise typer.BadParameter("times are asked of a class")
-    if output is Form.PARQUET and to is None and sys.stdout.isatty():
-        raise typer.BadParameter("Parquet is no text for a terminal: add --to FILE", param_hint="--output")
-    from augury.api import compile as compile_program
-    from augury.clock import NoSuchTime
-    from augury.lake.errors import LakeError
-    from augury.lake.errors import NoSuchClass as NotInLake
-    from augury.local.lakes import ask_lake, ask_lake_log, is_lake
-    from augury.local.store.asking import Question, ask, ask_log
-    from augury.local.store.errors import NoDriver, NoSuchClass, StoreError
-
-    try:
-        if event_class is None:
-            answer = ask_lake_log(store, chosen[0], compile_program) if is_lake(store) else ask_log(store, chosen[0])
-        else:
-            question = Question(event_class, as_of, known_at, between)
-            answer = ask_lake(store, question, compile_program) if is_lake(store) else ask(store, question)
-    except NoSuchTime as error:
-        raise typer.BadParameter(str(error)) from None
-    except NoSuchClass as error:
-        listed = f"it has {', '.join(error.known)}" if error.known else "it has none"
-        help_ = f"did you mean `{error.meant}`?" if error.meant else listed
-        typer.echo(f"error: {error}\n  = help: {help_}", err=True)
-        raise typer.Exit(1) from None
-    except (StoreError, LakeError) as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(3 if isinstance(error, NoDriver) else 1 if isinstance(error, NotInLake) else 2) from None
-    _write_table(answer.table, answer.event, output, to)
-
-
-def _write_table(table: Any, event: str | None, output: Form, to: Path | None) -> None:
-    """A table to a file, or to standard output."""
-    from augury.local import shown
-
-    match output:
-        case Form.TABLE:
-            width = shutil.get_terminal_size().columns if to is None and sys.stdout.isatty() else None
-            parts: Iterable[bytes] = [shown.drawn(table, width).encode("utf-8", "surrogateescape")]
-            more = table.num_rows - shown.ROWS_DRAWN_MAX
-            if more > 0:
-                typer.echo(f"… and {_count(more, 'row', 'rows')} more; --output ndjson has them all", err=True)
-        case Form.NDJSON:
-            parts = (text.encode() for text in shown.ndjson(table, event))
-        case Form.CSV:
-            parts = [shown.csv(table)]
-        case Form.PARQUET:
-            parts = [shown.parquet(table)]
-    if to is None:
-        for part in parts:
-            sys.stdout.buffer.write(part)
-        sys.stdout.flush()
-        return
-    try:
-        with to.open("wb") as stream:
-            stream.writelines(parts)
-    except OSError as error:
-        typer.echo(f"error: `{to}` cannot be written: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
-
-
 def main() -> NoReturn:
     """The entry point of the `augury` command."""
     gc.set_threshold(100_000)  # syntax trees are many objects and no garbage
@@ -468,8 +396,22 @@ def _summary(checked: Checked) -> str:
     parts = [_count(len(program.classes), "class", "classes")]
     parts += [_count(len(program.rules), "rule", "rules")] if program.rules else []
     parts += [_count(len(program.triggers), "trigger", "triggers")] if program.triggers else []
-    parts += [_count(len(checked.diagnostics), "warning", "warnings")] if checked.diagnostics else []
+    parts += [_count(found, "warning", "warnings")] if (found := _warnings(checked)) else []
     return ", ".join(parts)
+
+
+def _settings(place: Path | None) -> tuple[ActionSettings, list[tuple[Diagnostic, Source]]]:
+    """What a file says of actions, and what is wrong with it."""
+    try:
+        return settings_in(place), []
+    except SettingsError as error:
+        name = str(place)
+        sentences = [sentence.removeprefix(f"{name}: ") for sentence in error.sentences]
+        return ActionSettings(), [(Diagnostic("E506", one, Mark(NOWHERE)), Source(name, "")) for one in sentences]
+
+
+def _warnings(checked: Checked) -> int:
+    return sum(diagnostic.severity is Severity.WARNING for diagnostic in checked.diagnostics)
 
 
 def _count(number: int, one: str, many: str) -> str:
@@ -493,7 +435,11 @@ def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
         typer.echo(_count(errors, "error", "errors"), err=True)
 
 
-for verbs in (cli_actions, cli_client, cli_detectors, cli_server, cli_store, cli_trying, cli_test, cli_warm):
+_VERBS = (
+    *(cli_actions, cli_client, cli_detectors, cli_history, cli_server),
+    *(cli_store, cli_trying, cli_test, cli_warm),
+)
+for verbs in _VERBS:
     verbs.register(app)
 
 if __name__ == "__main__":

@@ -111,7 +111,9 @@ def test_the_logs_and_the_catalogue(url: str) -> None:
         ("f.jsonl:9", "no account")
     ]
     assert lines("--actions", "--store", url) == []
-    assert {row["table"] for row in lines("--catalogue", "--store", url)} == {"Order", "Ping", "Dear"}
+    assert {row["table"] for row in lines("--catalogue", "--store", url)} == {"Order", "Ping", "Dear", None}
+    kinds = [row["kind"] for row in lines("--catalogue", "--store", url)]
+    assert set(kinds) == {"subscribed", "complex", "setting"}
 
 
 def test_csv_tells_nothing_from_an_empty_text(file: str) -> None:

@@ -27,6 +27,7 @@ from augury.local.store.waiting import Wanted
 
 OLD = Path(__file__).parent / "format1"
 CLASSES = ("Order", "Ping", "Twice", "Dear", "Asked")
+LATER = {"augury_outbox": ("trigger", "rule"), "augury_ticks": ("publish_seconds",)}
 TABLES = ("augury_ticks", "augury_outbox", "augury_inbox", "augury_deliveries", "augury_rejected", "augury_snapshots")
 
 
@@ -56,8 +57,7 @@ def content(url: str) -> dict[str, list[tuple[Any, ...]]]:
         quote = connection.dialect.identifier_preparer.quote_identifier
         for name in (*CLASSES, *TABLES):
             rows = connection.exec_driver_sql(f"SELECT * FROM {quote(name)} ORDER BY 1")
-            later = {"trigger", "rule"} if name == "augury_outbox" else set()
-            kept = [i for i, column in enumerate(rows.keys()) if column not in later]
+            kept = [i for i, column in enumerate(rows.keys()) if column not in LATER.get(name, ())]
             found[name] = [tuple(row[i] for i in kept) for row in rows]
     held.close()
     return found
@@ -130,6 +130,11 @@ def test_an_engine_goes_on_with_it(old_url: str, of: Program, tmp_path: Path) ->
         assert engine.history("Dear").to_pylist()[-1]["price"] == 99
         twice = engine.history("Twice").to_pylist()
     assert [row["constituents"] for row in twice] == [[1, 4], [4, 8]]
+    with open_store(old_url, read_only=True) as reader:
+        publishing = reader.log("ticks")["publish_seconds"].to_pylist()
+    assert publishing[:3] == [None, None, None]
+    assert publishing[3:]
+    assert all(seconds > 0 for seconds in publishing[3:])
 
 
 def test_an_old_store_is_not_read_but_says_what_to_do(old_url: str) -> None:

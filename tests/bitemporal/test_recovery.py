@@ -203,8 +203,9 @@ def left(url: str, program: Program) -> dict[str, Any]:
     with open_store(url, program, read_only=True) as reader:
         for one in reader.classes():
             found[f"history of {one.name}"] = reader.history(one).to_pylist()
-        seconds = ("read_seconds", "derive_seconds", "decide_seconds", "purge_seconds", "absorbed", "rejected")
-        found["ticks"] = reader.log("ticks").drop_columns(list(seconds)).to_pylist()
+        phases = ("read", "derive", "decide", "purge", "publish")
+        left_out = [*(f"{phase}_seconds" for phase in phases), "absorbed", "rejected"]
+        found["ticks"] = reader.log("ticks").drop_columns(left_out).to_pylist()
         found["actions"] = reader.log("actions").to_pylist()
         refused = reader.log("rejected").drop_columns(["place"]).to_pylist()
         found["rejected"] = [dict(row) for row in dict.fromkeys(tuple(row.items()) for row in refused)]

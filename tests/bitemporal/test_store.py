@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
@@ -420,6 +421,15 @@ def test_the_log_the_outbox_and_the_rejected(store: SqlStore) -> None:
     assert store.last_tick() == tick_at(1)
 
 
+def test_ticks_of_one_commit_share_what_publishing_took(store: SqlStore) -> None:
+    began = time.perf_counter()
+    store.commit([Ticked(tick_at(1), 0), Ticked(tick_at(2), 0)])
+    taken = time.perf_counter() - began
+    first, second = store.log("ticks")["publish_seconds"].to_pylist()
+    assert first == second
+    assert 0 < first + second < taken
+
+
 def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
     assert dict(query(store, "SELECT name, value FROM augury_settings")) == {
         "store_format": "2",
@@ -439,6 +449,16 @@ def test_the_catalogue_says_what_there_is(store: SqlStore) -> None:
         ("price", "NUMERIC(10,2)"),
         ("weight", "DOUBLE"),
     ]
+    told = [(r["class"], r["role"]) for r in rows if r["column"] is None]
+    assert told[:2] == [("Order", "class"), ("Order", "action")]
+    assert [(r["name"], r["meaning"]) for r in rows if r["role"] == "action"] == [("tell", condition)]
+    assert {r["name"]: r["meaning"] for r in rows if r["kind"] == "setting"} == {
+        "store_format": "2",
+        "chronon": "1s",
+        "archive": "off",
+        "retain": None,
+        "retain_us": None,
+    }
     assert store.classes() == tuple(plan.event_class for plan in program().classes)
 
 

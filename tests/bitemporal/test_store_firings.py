@@ -271,6 +271,17 @@ def test_a_table_is_called_like_its_trigger(store_url: str) -> None:
             ("calls", "calls"),
         ]
         assert ("seq_", "seq") in [(row["column"], row["name"]) for row in columns if row["role"] == "system"]
+        told = [row for row in store.log("catalogue").to_pylist() if row["column"] is None and row["role"] != "class"]
+        rules = [row for row in told if row["kind"] in ("rule", "group")]
+        assert [(row["kind"], row["class"], row["name"]) for row in rules] == [
+            ("rule", "Approve", None),
+            ("rule", "Note", None),
+            ("group", "Paying", "Approve"),
+            ("group", "Paying", "Note"),
+        ]
+        assert rules[0]["meaning"].startswith("rule Approve")
+        assert [row["class"] for row in told if row["kind"] == "trigger"] == ["Pay", "Odd"]
+        assert [row["meaning"] for row in told if row["name"] == "chronon"] == ["1s"]
 
 
 NAMED = """
@@ -318,7 +329,7 @@ def test_other_parameters_are_other_columns_and_old_ones_stay(store_url: str) ->
         store.commit([fired(3, 4, None)])
     with open_store(store_url, read_only=True) as reader:
         assert [(row["a"], row["b"]) for row in reader.firings("Pay")] == [(1, 2), (None, None), (4, None)]
-        columns = [row for row in reader.log("catalogue").to_pylist() if row["kind"] == "trigger"]
+        columns = [row for row in reader.log("catalogue").to_pylist() if row["kind"] == "trigger" and row["column"]]
     assert sorted((row["name"], row["role"]) for row in columns if row["role"] != "system") == [
         ("a", "parameter"),
         ("b", "former"),

@@ -33,7 +33,10 @@ from augury.lake import (
     program_name,
     retention,
 )
+from augury.local.lakes import ask_lake_log
 from augury.local.running import LocalEngine
+from augury.local.store.asking import ask_log
+from augury.local.store.sql import open_store
 from tests.lake.made import BEAT, NOON, ORDER, SECOND, class_named, created, filled, orders, put, rows_of, shown
 
 TEXT = """
@@ -467,3 +470,18 @@ def test_firings_come_back_whatever_the_trigger_was_when_it_fired(tmp_path: Path
         assert connection.sql("SELECT count(*) FROM Order_now_").fetchall() == [(2,)], "a class has that name"
     with pytest.raises(NoSuchTrigger, match="there is no trigger `Orderd`; did you mean `Ordered`"):
         found.firings("Orderd")
+
+
+BROKERAGE = Path(__file__).parents[2] / "examples" / "brokerage" / "brokerage.bicepl"
+
+
+def test_a_lake_has_the_catalogue_of_its_program_as_a_store_has(tmp_path: Path) -> None:
+    text = BROKERAGE.read_text("utf-8")
+    created(tmp_path / "l", text)
+    open_store(str(tmp_path / "s.db"), compile(text)).close()
+    found = ask_lake_log(str(tmp_path / "l"), "catalogue", compile).table.to_pylist()
+    stored = ask_log(str(tmp_path / "s.db"), "catalogue").table.to_pylist()
+    # A store has columns of its own, and settings that only tables need.
+    theirs = [row | {"table": None, "column": None} for row in stored if row["role"] != "system"]
+    assert found == [row for row in theirs if row["name"] not in ("store_format", "retain_us")]
+    assert {row["kind"] for row in found} == {"subscribed", "complex", "clock", "trigger", "rule", "group", "setting"}

@@ -21,7 +21,6 @@ from augury.actions.python import NoFunction, Python, function_named, registered
 from augury.actions.settings import ActionSettings, filled
 from augury.actions.webhook import ExecutorProcess, Webhook, unusable
 from augury.algebra.program import Program
-from augury.algebra.rule import ActionCall
 from augury.algebra.wiring import Binding, ExecutorKind, Length, Setting
 from augury.environment import Environment
 from augury.event import key_of
@@ -131,11 +130,7 @@ def _misnamed(engine: str) -> str | None:
 
 def actions_of(program: Program) -> Iterator[str]:
     """The names of the actions that a program does."""
-    for plan in program.classes:
-        for statement in plan.statements:
-            yield from (action.name for action in statement.actions)
-    for rule in program.rules:
-        yield from (deed.name for deed in (*rule.actions, *rule.alternatives) if isinstance(deed, ActionCall))
+    yield from (call.name for call in program.action_calls())
 
 
 @dataclass(frozen=True, slots=True)

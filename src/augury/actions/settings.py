@@ -1,7 +1,8 @@
 """What `augury.toml` says of actions: bindings in the shape of BIND, and what a program alone may not decide.
 
-In: text. Out: `ActionSettings`, or `SettingsError` with a sentence for everything that is wrong. Which commands may be
-run and whether addresses that are not public may be asked is said here only: a program may come from somebody else.
+In: text, or a file. Out: `ActionSettings`, or `SettingsError` with a sentence for everything that is wrong. Which
+commands may be run and whether addresses that are not public may be asked is said here only: a program may come from
+somebody else.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any, Final
 
 from augury.algebra.wiring import Binding, ExecutorKind, FromEnvironment, Length, Setting
@@ -20,6 +22,7 @@ from augury.algebra.wiring_forms import EXECUTOR_FORMS, Option, Takes, option_of
 from augury.clock import parse_duration
 from augury.event import key_of
 
+SETTINGS: Final = "augury.toml"
 _FIELDS: Final = ("modules", "commands", "private_targets", "bind")
 _OWN: Final = ("to", "target")
 
@@ -42,6 +45,24 @@ class SettingsError(ValueError):
         """Keep the sentences."""
         super().__init__("\n".join(sentences))
         self.sentences = sentences
+
+
+def settings_file(named: Path | None, *folders: Path) -> Path | None:
+    """The file that is named; else the first augury.toml that is there: here, or in one of the folders."""
+    if named is not None:
+        return named
+    return next((file for folder in (Path(), *folders) if (file := folder / SETTINGS).is_file()), None)
+
+
+def settings_in(file: Path | None) -> ActionSettings:
+    """The settings of a file, or without one those that allow nothing; raises `SettingsError`."""
+    if file is None:
+        return ActionSettings()
+    try:
+        return read_settings(file.read_text("utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError((f"the settings `{file}` cannot be read: {reason}",)) from None
 
 
 def read_settings(text: str, name: str = "augury.toml") -> ActionSettings:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
-from augury.algebra.rule import ConditionAction, Rule, Trigger
+from augury.algebra.rule import ActionCall, ConditionAction, Rule, Trigger
 from augury.algebra.select import SelectPlan
 from augury.algebra.wiring import Binding, Detection
 from augury.event import EventClass, key_of
@@ -78,6 +78,14 @@ class Program:
     def class_plan(self, name: str) -> ClassPlan | None:
         """The class of that name."""
         return next((c for c in self.classes if key_of(c.event_class.name) == key_of(name)), None)
+
+    def action_calls(self) -> Iterator[ActionCall]:
+        """Every place where an action is done: those of classes, then those of rules."""
+        for plan in self.classes:
+            for statement in plan.statements:
+                yield from statement.actions
+        for rule in self.rules:
+            yield from (deed for deed in (*rule.actions, *rule.alternatives) if isinstance(deed, ActionCall))
 
 
 def require_program(given: object) -> None:

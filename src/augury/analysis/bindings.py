@@ -5,11 +5,11 @@ In: the tables of names, and the actions of the program with typed arguments. Ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from augury.algebra.operators import castable
-from augury.algebra.program import ClassPlan
+from augury.algebra.program import ClassPlan, Program
 from augury.algebra.rule import ActionCall, Rule
 from augury.algebra.scalar import Scalar, dump
 from augury.algebra.wiring import Binding, ExecutorKind
@@ -17,8 +17,8 @@ from augury.algebra.wiring_forms import EXECUTOR_FORMS
 from augury.analysis.declarations import Declarations, Names, enumerated, find_class, fits
 from augury.analysis.references import counted
 from augury.analysis.wiring import kind_of, settings_of, texts_of
-from augury.diagnostics import Findings, Mark, Span
-from augury.event import Attribute, ClassKind, EventClass
+from augury.diagnostics import Diagnostic, Findings, Mark, Severity, Span
+from augury.event import Attribute, ClassKind, EventClass, key_of
 from augury.language import syntax as s
 from augury.types import with_article
 
@@ -125,6 +125,29 @@ def _warn_of_unbound(uses: Mapping[str, Sequence[_Use]], bound: Mapping[str, s.I
                 "it waits in the outbox",
                 helps=[f"write e.g. BIND {name.text} TO LOG, or bind it in the settings"],
             )
+
+
+def note_of_unbound(program: Program, bound: Collection[str], modules: Collection[str]) -> Diagnostic | None:
+    """One note for all actions that neither the program binds nor `bound`, the settings, do.
+
+    Functions of `modules` may carry out some of them: which, only running their code would tell.
+    """
+    known = {key_of(name) for name in (*bound, *(binding.action for binding in program.bindings))}
+    calls = {key_of(call.name): call for call in reversed([*program.action_calls()]) if key_of(call.name) not in known}
+    if not calls:
+        return None
+    first, *others = sorted(calls.values(), key=lambda call: call.span.start)
+    names = enumerated([f"`{call.name}`" for call in (first, *others)])
+    verbs = ("have", "wait") if others else ("has", "waits")
+    unless = f", unless a function of {enumerated(modules)} does it" if modules else ""
+    return Diagnostic(
+        "N304",
+        f"{names} {verbs[0]} no executor{unless}, and {verbs[1]} in the outbox",
+        Mark(first.span, "done here"),
+        tuple(Mark(call.span, "and here") for call in others),
+        (f"write e.g. BIND {first.name} TO LOG, or bind it in augury.toml",),
+        Severity.NOTE,
+    )
 
 
 # ---- TO EVENT

@@ -13,8 +13,8 @@ from typing import Final
 from augury.algebra.program import Program
 from augury.clock import NoSuchTime
 from augury.lake import history
-from augury.lake.errors import LakeError
 from augury.local.store.asking import Answer, Question, asked_us
+from augury.local.store.described import described_program
 
 _OF_LAKES: Final = {"file", "s3", "s3a", "s3n", "gs", "abfs", "hdfs", "webhdfs"}
 
@@ -45,7 +45,7 @@ def ask_lake(path: str, question: Question, compile: Callable[[str], Program]) -
 
 
 def ask_lake_log(path: str, log: str, compile: Callable[[str], Program]) -> Answer:
-    """A table that is no history: `ticks`, `rejected` or `actions`; raises `LakeError`."""
+    """A table that is no history: `ticks`, `rejected`, `actions` or `catalogue`; raises `LakeError`."""
     found = history(path, compile)
     match log:
         case "ticks":
@@ -55,4 +55,5 @@ def ask_lake_log(path: str, log: str, compile: Callable[[str], Program]) -> Answ
         case "actions":
             return Answer(found.actions().drop_columns(["rank", "line"]))  # how they are ordered and printed
         case _:
-            raise LakeError(f"a lake has no {log}: its program says which classes there are, in {path}/programs")
+            assert log == "catalogue", "there are no others"
+            return Answer(described_program(found.program))

@@ -9,13 +9,10 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from augury.actions.binding import Elsewhere
 from augury.actions.envelope import signing_keys
-from augury.actions.settings import ActionSettings, SettingsError, read_settings
-
-SETTINGS: Final = "augury.toml"
+from augury.actions.settings import ActionSettings, SettingsError, settings_file, settings_in
 
 
 class CannotServe(RuntimeError):
@@ -24,16 +21,10 @@ class CannotServe(RuntimeError):
 
 def settings_at(path: Path | None) -> ActionSettings:
     """The settings of a file; without one those of augury.toml, if it is there. Raises `CannotServe`."""
-    found = path or Path(SETTINGS)
-    if path is None and not found.is_file():
-        return ActionSettings()
     try:
-        return read_settings(found.read_text("utf-8"), str(found))
+        return settings_in(settings_file(path))
     except SettingsError as error:
         raise CannotServe("\n".join(error.sentences)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CannotServe(f"the settings `{found}` cannot be read: {reason}") from None
 
 
 def keys_in(variable: str | None, variables: Mapping[str, str]) -> tuple[bytes, ...]:

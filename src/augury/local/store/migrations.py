@@ -77,10 +77,15 @@ _FORMAT_2: Final = _tables(
 
 
 def _triggers(connection: sa.Connection) -> None:
-    """Format 2: firings of triggers, what rules post and functions give back, switches, programs that change."""
+    """Format 2: firings of triggers, what rules post and functions give back, switches, programs that change.
+
+    Of a tick it has what publishing took.
+    """
     for name in ("trigger", "rule"):
         connection.exec_driver_sql(f"ALTER TABLE augury_outbox ADD COLUMN {name} TEXT")
     connection.exec_driver_sql("ALTER TABLE augury_classes ADD COLUMN is_there BOOLEAN NOT NULL DEFAULT TRUE")
+    double = sa.Double().compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE augury_ticks ADD COLUMN publish_seconds {double}")
     _FORMAT_2.create_all(connection)
 
 

@@ -23,6 +23,7 @@ from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.catalogue import Tables, numbers
 from augury.local.store.database import Database, failing
+from augury.local.store.described import described
 from augury.local.store.errors import NoStore, NoSuchClass, NoSuchTrigger
 
 SNAPSHOT_FORMAT: Final = 1
@@ -308,7 +309,7 @@ _LOGS: Final = {"ticks": s.ticks, "rejected": s.rejected, "actions": s.outbox}
 
 def _log(connection: sa.Connection, name: str) -> pa.Table:
     if name == "catalogue":
-        return _catalogue(connection)
+        return described(connection)
     table = _LOGS[name]
     columns = [column for column in table.c if column.name != "id"]
     rows = connection.execute(sa.select(*columns).order_by(*table.primary_key.columns)).all()
@@ -323,18 +324,3 @@ def _arrow_type(of: Any) -> pa.DataType:
     if isinstance(of, sa.Double):
         return pa.float64()
     return pa.string() if isinstance(of, sa.Text | s.Words) else pa.int64()
-
-
-def _catalogue(connection: sa.Connection) -> pa.Table:
-    """A row a column of each class, with where it is; then of each trigger."""
-    c, a = s.classes.c, s.attributes.c
-    columns = [c["class"], c.kind, c.table_name, a.column_name, a.name, a.role, a.type, c.key]
-    joined = sa.select(*columns).join_from(s.classes, s.attributes, c["class"] == a["class"])
-    rows = [tuple(row) for row in connection.execute(joined.order_by(c.position, a.position, a.column_name))]
-    f, b = s.triggers.c, s.parameters.c
-    of = sa.select(f.trigger, f.table_name, b.column_name, b.name, b.role, b.type)
-    joined = of.join_from(s.triggers, s.parameters, f.trigger == b.trigger)
-    for name, *more in connection.execute(joined.order_by(f.trigger, b.position, b.column_name)):
-        rows.append((name, "trigger", *more, "[]"))
-    names = ("class", "kind", "table", "column", "name", "role", "type", "key")
-    return pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)})

@@ -111,10 +111,12 @@ ticks = sa.Table(
     required("last_seq", sa.BigInteger),
     *(required(name, sa.BigInteger) for name in COUNTS),
     *(required(f"{name}_seconds", sa.Double) for name in PHASES),
+    sa.Column("publish_seconds", sa.Double),
     required("failed", Words),
     required("warnings", Words),
     required("errors", Words),
 )
+"""What publishing took is NULL of ticks that were committed before it was noted."""
 
 outbox = sa.Table(
     "augury_outbox",
