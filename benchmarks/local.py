@@ -72,7 +72,7 @@ def engine_of(text: str) -> tuple[Any, Any, Any]:
     from augury.engine.state import initial
     from augury.engine.tick import Ports
     from augury.local.store.memory import MemoryStore
-    from augury.local.ticking import runnable
+    from augury.duck.selects import runnable
 
     program = augury.compile(text)
     plan, store = engine_plan(program), MemoryStore(program)

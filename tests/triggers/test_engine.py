@@ -41,7 +41,7 @@ def test_a_case_of_the_contract(case: Case) -> None:
         assert not difference(expected, driven.ticked), (case["title"], seed)
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", [*range(4), *(pytest.param(n, marks=pytest.mark.soak) for n in range(4, 100))])
 def test_random_programs_in_steps_of_any_size(block: int) -> None:
     for seed in range(block * 20, block * 20 + 20):
         made = generate(seed)
@@ -63,7 +63,7 @@ class Saving(Driven):
 
 
 def test_states_go_through_bytes() -> None:
-    for seed in range(40):
+    for seed in range(25):
         made = generate(seed)
         driven = Saving(made.program, made.functions, made.turns, made.depth_max)
         driven.run(made.program, made.raws, made.until)
@@ -139,7 +139,7 @@ class Life:
         self.now += 1
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 100))])
 def test_crashes_and_switches_at_any_moment(block: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(block * 20, block * 20 + 20):
