@@ -31,9 +31,13 @@ def claims_of(made: Generated, found: Triggered) -> list[Claim]:
     ]
 
 
-def cases(count: int) -> Iterator[tuple[Generated, Triggered, list[Claim]]]:
+SEEDS = (5, 10, 35, 46, 49, 50, 69, 76, 84, 107, 113, 116)
+"""Of cases in which rules post; most of others have posts that are refused or left for later."""
+
+
+def cases() -> Iterator[tuple[Generated, Triggered, list[Claim]]]:
     """Cases in which rules post, and nothing that they post is refused or left for later."""
-    for seed in range(count):
+    for seed in SEEDS:
         made = generate(seed, turns=False)
         found = made.run()
         posts = posted_in(found)
@@ -43,7 +47,7 @@ def cases(count: int) -> Iterator[tuple[Generated, Triggered, list[Claim]]]:
 
 def test_a_true_claim_is_what_the_reference_says() -> None:
     count = 0
-    for made, found, claims in cases(30):
+    for made, found, claims in cases():
         claimed = judged(made.program, claims, made.until, made.functions, made.depth_max)
         assert claimed.firings == found.firings, made.text
         assert [one.published for one in claimed.run.ticks] == [one.published for one in found.run.ticks], made.text
@@ -53,7 +57,7 @@ def test_a_true_claim_is_what_the_reference_says() -> None:
 
 def test_a_false_claim_is_noticed() -> None:
     seen: Counter[str] = Counter()
-    for made, _, claims in cases(30):
+    for made, _, claims in cases():
         at = next(number for number, claim in enumerate(claims) if claim.is_posted)
         post = claims[at]
         outside = next((n for n, claim in enumerate(claims) if n > at and not claim.is_posted), None)
