@@ -26,24 +26,24 @@ class UnreadableFile(Exception):
         self.exit_code = exit_code
 
 
-def read_source(path: str) -> Source:
-    """The text of a program file; `-` is standard input."""
+def read_source(path: str, what: str = "program", names: str = "*.bicepl") -> Source:
+    """The text of a program file, or of another that holds `what`; `-` is standard input."""
     try:
-        data = _read(path)
+        data = _read(path, what)
     except FileNotFoundError:
         raise UnreadableFile(path, "E500", f"there is no file `{path}`", "check the path", 2) from None
     except IsADirectoryError:
-        raise UnreadableFile(path, "E501", f"`{path}` is a directory", f"name its files: {path}/*.bicepl", 2) from None
+        raise UnreadableFile(path, "E501", f"`{path}` is a directory", f"name its files: {path}/{names}", 2) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UnreadableFile(path, "E503", f"`{path}` cannot be read: {reason}", "check its permissions", 2) from None
-    return source_of(data, path)
+    return source_of(data, path, what)
 
 
-def source_of(data: bytes, path: str) -> Source:
+def source_of(data: bytes, path: str, what: str = "program") -> Source:
     """The text of a file that holds these bytes."""
     if len(data) > _BYTES_MAX:
-        raise _too_long(path)
+        raise _too_long(path, what)
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -52,11 +52,11 @@ def source_of(data: bytes, path: str) -> Source:
             path,
             "E502",
             f"`{path}` is not UTF-8: byte 0x{error.object[error.start]:02x} in line {line} at offset {error.start}",
-            "save it as UTF-8; is it a program at all?",
+            f"save it as UTF-8; is it a {what} at all?",
             1,
         ) from None
     if len(text) > limits.PROGRAM_CHARACTERS_MAX:
-        raise _too_long(path)
+        raise _too_long(path, what)
     return Source(path, text)
 
 
@@ -81,7 +81,7 @@ def write_text(path: str, text: str) -> None:
         raise UnreadableFile(path, "E503", message, "check its permissions, and the space on the disk", 2) from None
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, what: str) -> bytes:
     if path == "-":
         if sys.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
@@ -90,16 +90,16 @@ def _read(path: str) -> bytes:
     if file.is_dir():
         raise IsADirectoryError
     if file.is_file() and file.stat().st_size > _BYTES_MAX:
-        raise _too_long(path)
+        raise _too_long(path, what)
     with file.open("rb") as stream:
         return stream.read(_BYTES_MAX + 1)
 
 
-def _too_long(path: str) -> UnreadableFile:
+def _too_long(path: str, what: str) -> UnreadableFile:
     return UnreadableFile(
         path,
         "E402",
         f"`{path}` is longer than {limits.PROGRAM_CHARACTERS_MAX:,} characters",
-        "split it into several programs; is this a data file?",
+        f"split it into several {what}s; is this a data file?",
         1,
     )

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import augury
+from augury import limits
+from augury.cli import app
 from augury.diagnostics import Source, render
 from augury.trying.suite import Kind, Said, Suite, Unusable
 from augury.trying.suite_bound import BoundSuite, Got
@@ -408,3 +411,16 @@ def test_a_suite_that_is_cut_and_stirred_brings_no_traceback(data: st.DataObject
 def test_no_text_brings_a_traceback(text: str) -> None:
     problems(text)
     problems(TEST + f"    events: [{text}]")
+
+
+def test_a_file_that_is_no_suite_is_told_as_one(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    (tmp_path / "b.yaml").write_text("#" * (limits.PROGRAM_CHARACTERS_MAX + 1))
+    told = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["test", *map(str, (tmp_path, *sorted(tmp_path.iterdir())))])
+    assert told.exit_code == 2
+    helps = [line.partition("help: ")[2] for line in told.stderr.splitlines() if "help: " in line]
+    assert helps == [
+        f"name its files: {tmp_path}/*.yaml",
+        "save it as UTF-8; is it a suite at all?",
+        "split it into several suites; is this a data file?",
+    ]

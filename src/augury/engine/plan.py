@@ -24,11 +24,13 @@ from augury.kernels.match.refusals import refusal
 
 
 class CannotRun(ValueError):
-    """A program with something that no engine runs yet; `diagnostics` says what and where."""
+    """A program with something that this engine does not run; `diagnostics` says what and where, and what helps."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
         """Keep the diagnostics."""
         super().__init__("; ".join(diagnostic.message for diagnostic in diagnostics))
+        for help_ in dict.fromkeys(text for diagnostic in diagnostics for text in diagnostic.helps):
+            self.add_note(f"help: {help_}")
         self.diagnostics = diagnostics
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -164,24 +164,18 @@ def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
     """What of a program this engine does not run: an error a class."""
     findings = Findings()
     for plan in program.classes:
-        what = _not_run(plan)
-        if what:
-            name = plan.event_class.name
-            findings.error(
-                "E313",
-                f"this engine does not run {what} yet, as `{name}` needs it to",
-                plan.event_class.span,
-                "cannot be run",
-                helps=["leave the class out, and what is built on it"],
-            )
+        name, span = plan.event_class.name, plan.event_class.span
+        match plan.derivation:
+            case MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None) | Cron() | Every() | None:
+                pass
+            case MatchPlan() | CompositePlan():
+                message = f"this engine does not run ORDER BY OCCURRENCE yet, as `{name}` needs it to"
+                helps = ["leave the class out, and what is built on it"]
+                findings.error("E313", message, span, "cannot be run", helps=helps)
+            case SelectPlan():
+                message = f"SELECTs wait for ticks, and a history at once has none: `{name}` is not detected so"
+                findings.error("E313", message, span, "needs ticks", helps=[_WITH_TICKS])
     return findings.sorted()
 
 
-def _not_run(plan: ClassPlan) -> str:
-    match plan.derivation:
-        case MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None) | Cron() | Every() | None:
-            return ""
-        case MatchPlan() | CompositePlan():
-            return "ORDER BY OCCURRENCE"
-        case SelectPlan():
-            return "SELECT"
+_WITH_TICKS: Final = "`augury.LocalEngine`, `augury run` and, on data frames of Spark, `augury.detect` run the program"

@@ -90,7 +90,7 @@ class _Run:
         source = Source(path, "")
         try:
             try:
-                source = read_source(path)
+                source = read_source(path, "suite", "*.yaml")
             except UnreadableFile as error:
                 raise _NotRun([(error.diagnostic, error.source)], 2) from None
             suite = _usable(read_suite(source))
