@@ -192,7 +192,6 @@ class Server:
                 stdout=file,
                 stderr=file,
                 env=environment,
-                start_new_session=True,
             )
 
     def wait_until_ready(self, seconds: float = 60.0) -> None:
@@ -245,9 +244,8 @@ class Server:
         return Answer(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
 
     def kill(self) -> None:
-        """Kill it and all that it has started, at once."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        """Kill it by SIGKILL: it is one process."""
+        self.process.kill()
         self.process.wait()
 
     def end(self) -> int:
