@@ -278,6 +278,19 @@ def test_what_is_to_be_detected_later_waits() -> None:
     assert engine.history("Claim").num_rows == 1
 
 
+def test_what_claims_to_be_older_than_the_last_step_gets_its_time() -> None:
+    bank = Bank()
+    engine = bank.engine()
+    engine.notify(claim(1, 1))
+    late = engine.notify(claim(2, 2, det_time="1999-01-01T00:00:00Z"))
+    assert (late.seq, late.refused) == (3, None)
+    bank.now += 2_000_000
+    engine.advance_to(bank.now)
+    (first, second) = engine.history("Claim").to_pylist()
+    assert second["det_time"] == first["det_time"]
+    assert second["source_time"].year == 1999
+
+
 def test_a_status_query_uses_nothing_up() -> None:
     program = compile(
         CLAIMS.replace("RULESTRUC", "COMPOSITEEVENT Claim > Approved CONTEXT CHRONICLE\n  RULESTRUC").replace(

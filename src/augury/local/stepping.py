@@ -122,7 +122,7 @@ class Steps:
         """When a post was detected; None if it is refused whatever else is there."""
         engine = self._engine
         raw = RawRows(POSTED, [rows[place]], [place])
-        return arrivals(engine.program, [raw], not_before_us=engine._state.tick).last_us()
+        return arrivals(engine.program, [raw], not_before_us=reached(engine._state)).last_us()
 
     def _step(self, upto: int, last: int, *, is_again: bool) -> None:
         engine = self._engine
