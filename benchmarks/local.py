@@ -68,11 +68,11 @@ def readings(count: int, sensors: np.ndarray, begin_us: int) -> pa.Table:
 
 def engine_of(text: str) -> tuple[Any, Any, Any]:
     import augury
+    from augury.duck.selects import runnable
     from augury.engine.plan import engine_plan
     from augury.engine.state import initial
     from augury.engine.tick import Ports
     from augury.local.store.memory import MemoryStore
-    from augury.local.ticking import runnable
 
     program = augury.compile(text)
     plan, store = engine_plan(program), MemoryStore(program)

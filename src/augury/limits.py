@@ -89,7 +89,7 @@ COMPOSITE_FILLINGS_MAX: Final = 4_096
 """Orders in which leaves of a class with other masks may stand in a RECENT expression: each has its own versions."""
 
 CLOCK_EVENTS_MAX: Final = 10_000_000
-"""Events of one clock class in one replay, or of PERIODIC after one opening: a stray date would bring centuries of them."""
+"""Events of one clock class in one replay, or of PERIODIC after one opening: a stray date would bring too many."""
 
 KINDS_OF_VALUES_MAX: Final = 100
 """Ways in which the values that a prefix compares may be equal: each has a machine of its own."""

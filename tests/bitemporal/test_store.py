@@ -34,6 +34,7 @@ from augury.local.store import tables as s
 from augury.local.store.errors import AlreadyCommitted, NoStore, StoreFailed, StoreInUse, StoreMismatch
 from augury.local.store.names import attribute_columns, class_names
 from augury.local.store.sql import SqlStore, open_store, stored_classes
+from augury.local.store.sqlite import cells, few_cells
 from tests.bitemporal.stored import (
     ORDERS,
     SECOND,
@@ -832,3 +833,25 @@ def _opened_soon(url: str) -> SqlStore:
             return open_store(url, program())
         threading.Event().wait(0.05)
     return open_store(url, program())
+
+
+# ---- few rows and many -----------------------------------------------------------------------------------------------
+
+_YEARS_US = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
+_COLUMNS = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.string(): st.text(st.characters(codec="utf-8"), max_size=5),
+    pa.timestamp("us", "UTC"): _YEARS_US | _YEARS_US.map(lambda us: us // SECOND * SECOND),
+    pa.list_(pa.int64()): st.lists(st.integers(1, 10**9), max_size=4),
+    pa.float64(): st.floats(),
+    pa.bool_(): st.booleans(),
+    pa.decimal128(20, 4): st.decimals(-(10**15), 10**15, places=4),
+}
+
+
+@pytest.mark.parametrize("kind", _COLUMNS, ids=str)
+@given(data=st.data())
+def test_a_few_values_are_kept_as_many_are(kind: pa.DataType, data: st.DataObject) -> None:
+    values = pa.array(data.draw(st.lists(st.none() | _COLUMNS[kind], min_size=1, max_size=4)), kind)
+    assert [(type(one), repr(one)) for one in few_cells(values)] == [(type(one), repr(one)) for one in cells(values)]

@@ -189,6 +189,7 @@ def write(folder: Path) -> dict[str, list[str]]:
     (folder / "misspelt.yaml").write_text(misspelt, "utf-8")
     unfit = "program: good.bicepl\ntests:\n  - name: one\n    events: [Logn(card='1') at 0s]\n    expect: []\n"
     (folder / "unfit.yaml").write_text(unfit, "utf-8")
+    (folder / "settings.toml").write_text("[actions.open]\nto = 'nowhere'\n", "utf-8")
     return {
         "E313 a class that cannot be run yet": ["run", "ordered.bicepl", "--events", "empty.jsonl"],
         "E402 a file too long": ["check", "large.bicepl"],
@@ -199,6 +200,7 @@ def write(folder: Path) -> dict[str, list[str]]:
         "E503 a file below a file": ["check", "good.bicepl/more.bicepl"],
         "E504 nothing of that name": ["explain", "good.bicepl", "Logn"],
         "E505 an automaton too large to be drawn": ["explain", "burst.bicepl", "C", "--stage", "automaton", "--svg"],
+        "E506 settings that are none": ["check", "good.bicepl", "--settings", "settings.toml"],
         "E510 data that is not there": ["infer", "no/such/data.jsonl"],
         "E510 data that is broken": ["infer", "broken.parquet"],
         "E511 no data": ["infer", "empty.jsonl"],

@@ -175,15 +175,29 @@ class Server:
 
     def start(self, seconds: float = 60.0) -> None:
         """Start it, and wait until it is ready."""
-        said = self.told.stat().st_size if self.told.exists() else 0
+        self.launch()
+        self.wait_until_ready(seconds)
+
+    def launch(self) -> None:
+        """Start it, at the port that it had."""
+        self._said = self.told.stat().st_size if self.told.exists() else 0
         port = str(urlsplit(self.url).port or 0)
         words = ["-m", "augury", "serve", "program.bicepl", "--store", "a.db", "--port", port, *self.words]
-        begun = time.monotonic()
+        environment = dict(os.environ if self.environment is None else self.environment)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled, and starts in two thirds
         with self.told.open("ab") as file:
             self.process = subprocess.Popen(
-                [sys.executable, *words], cwd=self.folder, stdout=file, stderr=file, env=self.environment
+                [sys.executable, *words],
+                cwd=self.folder,
+                stdout=file,
+                stderr=file,
+                env=environment,
             )
-        while "listens at" not in (text := self.told.read_bytes()[said:].decode()):
+
+    def wait_until_ready(self, seconds: float = 60.0) -> None:
+        """Until it answers that it is ready."""
+        begun = time.monotonic()
+        while "listens at" not in (text := self.told.read_bytes()[self._said :].decode()):
             assert self.process.poll() is None, text
             assert time.monotonic() < begun + seconds, text
             time.sleep(0.02)
@@ -230,6 +244,7 @@ class Server:
         return Answer(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
 
     def kill(self) -> None:
+        """Kill it by SIGKILL: it is one process."""
         self.process.kill()
         self.process.wait()
 

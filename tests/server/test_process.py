@@ -1,17 +1,14 @@
-"""Servers as processes: killed, asked to end, without room, beyond this machine, and with secrets everywhere."""
+"""Servers as processes: started again, asked to end, without room, beyond this machine, and with secrets everywhere."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import random
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,63 +32,7 @@ def paid(store: Path) -> Counter[str]:
     return Counter(ask(str(store), Question("Paid")).table.column("resource").to_pylist())
 
 
-# ---- killed ----------------------------------------------------------------------------------------------------------
-
-
-class Poster(threading.Thread):
-    """Posts events one after the other, and notes which were acknowledged; what was not is sent again."""
-
-    def __init__(self, server: Server, name: str) -> None:
-        super().__init__()
-        self.server, self.known_as, self.acknowledged, self.is_over = server, name, list[str](), False
-
-    def run(self) -> None:
-        while not self.is_over:
-            with contextlib.suppress(OSError, HTTPException), self.server.connected() as connection:
-                while not self.is_over:
-                    self._post(connection)
-            time.sleep(0.02)
-
-    def _post(self, connection: HTTPConnection) -> None:
-        resource = f"{self.known_as}-{len(self.acknowledged)}"
-        event = {"event": "Paid", "event_id": resource, "resource": resource, "price": 1.5}
-        if self.server.asked(connection, "POST", "/v1/events", json.dumps(event), JSON).status == 200:
-            self.acknowledged.append(resource)
-
-
-def killed(server: Server, folder: Path, times: int) -> None:
-    """Kill a server at random instants while it is posted to: nothing is lost, and nothing doubled."""
-    chance = random.Random(8)
-    posters = [Poster(server, f"p{n}") for n in range(4)]
-    for poster in posters:
-        poster.start()
-    try:
-        for _ in range(times):
-            time.sleep(chance.uniform(0.1, 1.6))
-            server.kill()
-            server.start()
-        time.sleep(0.5)
-    finally:
-        for poster in posters:
-            poster.is_over = True
-            poster.join()
-    assert server.end() == 0
-    with LocalEngine(compile(SHOP), folder / "a.db") as engine:
-        engine.advance_to("2100-01-01T00:00:00Z")
-    found = paid(folder / "a.db")
-    acknowledged = {resource for poster in posters for resource in poster.acknowledged}
-    assert len(acknowledged) > 10 * times
-    assert acknowledged <= set(found)
-    assert set(found.values()) == {1}
-
-
-def test_what_was_acknowledged_survives_being_killed(tmp_path: Path, serve: Serve) -> None:
-    killed(serve(), tmp_path, 3)
-
-
-@pytest.mark.soak
-def test_what_was_acknowledged_survives_being_killed_a_hundred_times(tmp_path: Path, serve: Serve) -> None:
-    killed(serve(), tmp_path, 100)
+# ---- started again ---------------------------------------------------------------------------------------------------
 
 
 def test_a_server_with_a_long_history_is_ready_soon(tmp_path: Path, serve: Serve) -> None:

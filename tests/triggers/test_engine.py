@@ -15,6 +15,7 @@ import pytest
 
 from augury.algebra.scalar import Value
 from augury.api import compile
+from augury.clock import microseconds_of
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.kernels.firing import Switch, Switched, Turn
 from augury.local.posts import PostRefused
@@ -40,7 +41,7 @@ def test_a_case_of_the_contract(case: Case) -> None:
         assert not difference(expected, driven.ticked), (case["title"], seed)
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", [*range(4), *(pytest.param(n, marks=pytest.mark.soak) for n in range(4, 100))])
 def test_random_programs_in_steps_of_any_size(block: int) -> None:
     for seed in range(block * 20, block * 20 + 20):
         made = generate(seed)
@@ -62,7 +63,7 @@ class Saving(Driven):
 
 
 def test_states_go_through_bytes() -> None:
-    for seed in range(40):
+    for seed in range(25):
         made = generate(seed)
         driven = Saving(made.program, made.functions, made.turns, made.depth_max)
         driven.run(made.program, made.raws, made.until)
@@ -138,7 +139,7 @@ class Life:
         self.now += 1
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", [*range(3), *(pytest.param(n, marks=pytest.mark.soak) for n in range(3, 100))])
 def test_crashes_and_switches_at_any_moment(block: int) -> None:
     seen: Counter[str] = Counter()
     for seed in range(block * 20, block * 20 + 20):
@@ -245,6 +246,28 @@ def test_calls_are_made_once_though_the_engine_crashes() -> None:
     assert first.returned == {"Claimed": again.firings("Claimed")[0]["returned"]}
 
 
+def test_from_when_on_the_clock_was_followed_is_known_after_a_crash() -> None:
+    bank, store = Bank(), MemoryStore(compile(CLAIMS))
+    first = bank.engine(store)
+    first.start()
+    first.stop()
+    bank.now += 700_000
+    first.post(claim(7, 900))
+    bank.now += 3_000_000
+    second = bank.engine(store)
+    second.start()
+    second.stop()
+    begun = second.tick
+    bank.now += 1
+    assert second.notify(claim(8, 10)).seq == 3
+    third = bank.engine(store)
+    bank.now += 2_000_000
+    third.advance_to(bank.now)
+    late, other = third.history("Claim").to_pylist()
+    assert (microseconds_of(late["det_time"]), microseconds_of(late["source_time"])) == (begun, 1_700_000_000_700_000)
+    assert (late["tick"], other["seq"]) == (other["tick"], 3)
+
+
 def test_what_is_to_be_detected_later_waits() -> None:
     bank = Bank()
     engine = bank.engine()
@@ -253,6 +276,19 @@ def test_what_is_to_be_detected_later_waits() -> None:
     bank.now += 120_000_000
     engine.advance_to(bank.now)
     assert engine.history("Claim").num_rows == 1
+
+
+def test_what_claims_to_be_older_than_the_last_step_gets_its_time() -> None:
+    bank = Bank()
+    engine = bank.engine()
+    engine.notify(claim(1, 1))
+    late = engine.notify(claim(2, 2, det_time="1999-01-01T00:00:00Z"))
+    assert (late.seq, late.refused) == (3, None)
+    bank.now += 2_000_000
+    engine.advance_to(bank.now)
+    (first, second) = engine.history("Claim").to_pylist()
+    assert second["det_time"] == first["det_time"]
+    assert second["source_time"].year == 1999
 
 
 def test_a_status_query_uses_nothing_up() -> None:

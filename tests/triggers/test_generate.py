@@ -13,7 +13,7 @@ from augury.kernels.reference.bitemporal import run
 from augury.kernels.reference.triggers import Firing, Outcome, Posted, Refusal, Triggered
 from tests.triggers.generate import Generated, calls_in, generate
 
-SEEDS = range(70)
+SEEDS = range(45)
 
 
 @cache

@@ -17,7 +17,7 @@ import pyarrow as pa
 from augury.engine.ticked import ClassVersions, FiredTrigger
 from augury.history.raw import Rejected
 from augury.history.versions import ABSORBED, WITHDRAWN, Verdicts
-from augury.kernels.batch import Batch, Integers, Occurrences, joined
+from augury.kernels.batch import Batch, Integers, Occurrences
 from augury.kernels.firing import Posted
 
 Like = tuple[Any, int, int | None, tuple[Any, ...]]
@@ -115,7 +115,6 @@ class Chronon:
 
     reads: list[Read] = field(default_factory=list)
     found: dict[int, list[Occurrences]] = field(default_factory=dict)
-    taken: dict[int, TakenSoFar] = field(default_factory=dict)
     firings: list[FiredTrigger] = field(default_factory=list)
     queue: list[QueuedPost] = field(default_factory=list)
     depths: dict[int, int] = field(default_factory=dict)
@@ -123,17 +122,16 @@ class Chronon:
     errors: dict[str, int] = field(default_factory=dict)
     upto: int | None = None
     read_clock: int | None = None
+    _taken: dict[int, TakenSoFar] = field(default_factory=dict)
+    _noted: int = 0
 
-    def note(self, read: Read, places: Sequence[int]) -> None:
-        """Add what a step read; `places` are those of the classes by their codes."""
-        self.reads.append(read)
-        for place, versions in read.versions.items():
-            self.taken.setdefault(places.index(place), TakenSoFar()).note(versions)
-
-    def occurrences(self, place: int) -> Occurrences | None:
-        """What the steps found of a complex class."""
-        parts = self.found.get(place)
-        return None if parts is None else joined(parts)
+    def so_far(self, place: int) -> TakenSoFar | None:
+        """What earlier steps accepted of a class; worked out when a later one asks, for most chronons are one step."""
+        for read in self.reads[self._noted :]:
+            for at, versions in read.versions.items():
+                self._taken.setdefault(at, TakenSoFar()).note(versions)
+        self._noted = len(self.reads)
+        return self._taken.get(place)
 
     def whole(self) -> Read:
         """All that the steps read."""

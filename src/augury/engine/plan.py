@@ -15,7 +15,7 @@ from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import ByKey, SelectPlan, Turns
 from augury.diagnostics import Diagnostic, Mark, Span
-from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units
+from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units, triggers_at
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.schedule import TooManyDue
 from augury.kernels import composite, match
@@ -91,7 +91,8 @@ class EnginePlan:
     derive the others, each after those it reads. `detected_from` are the classes whose events may be constituents
     of what a MATCH or COMPOSITE finds. `clocks` are the codes of clock classes with their schedules, `selects_of` has
     for each place the numbers of the units of the SELECTs that read it. `triggered_from` are the complex classes that
-    some trigger looks at, and `cuts` says where a step ends because a rule may post.
+    some trigger looks at, `triggers_of` has for each place the numbers of the triggers that it concerns, and `cuts`
+    says where a step ends because a rule may post.
     """
 
     program: Program
@@ -105,6 +106,7 @@ class EnginePlan:
     selects_of: tuple[tuple[int, ...], ...]
     triggers: tuple[TriggerUnit, ...] = ()
     triggered_from: tuple[int, ...] = ()
+    triggers_of: tuple[tuple[int, ...], ...] = ()
     cuts: Cuts | None = None
 
     @property
@@ -150,6 +152,7 @@ def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
         tuple(tuple(_selects_of(units, place)) for place in range(len(classes))),
         triggers,
         tuple(sorted(looked_at.difference(received))),
+        tuple(triggers_at(triggers, place) for place in range(len(classes))),
         cuts_of(triggers, received),
     )
 

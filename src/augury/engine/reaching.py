@@ -48,12 +48,6 @@ def first_before(times: Iterable[int], until: int) -> int | None:
     return first if first < until else None
 
 
-def begins_at(state: EngineState, begun: int | None, steps: Iterable[int]) -> None:
-    """Where there was no tick yet, when the clock began to be followed counts as one, unless steps go before it."""
-    if state.tick is None and begun is not None and all(upto >= begun for upto in steps):
-        state.tick = begun
-
-
 def turns_after(turns: Sequence[Turned], tick: int | None) -> list[Turned]:
     """The switches that were made after a tick; all of them if there was none."""
     return [one for one in turns if tick is None or (one.after_us is not None and one.after_us >= tick)]

@@ -129,7 +129,7 @@ def _judge(plan: EnginePlan, state: EngineState, code: int, rows: ClassRows, kno
     else:
         keys, present = [], np.full(len(part), -1)
     noted = _known(event_class, rows, known)
-    if (so_far := state.chronon.taken.get(code)) is not None:
+    if (so_far := state.chronon.so_far(plan.received[code])) is not None:
         present, noted = _after(so_far, event_class, columns, keys, present, noted)
     return _Judged(rows, columns, judge_beside(event_class, columns, present, noted), keys)
 
@@ -209,7 +209,7 @@ def _versions(
     if claimed is not None:
         late = claimed != part.det_time
         source_time = pa.array(claimed[kept], mask=~late[kept])
-    so_far = state.chronon.taken.get(code)
+    so_far = state.chronon.so_far(place)
     first = state.classes[place].view.read + (0 if so_far is None else so_far.count) + 1
     return ClassVersions(
         event_class,

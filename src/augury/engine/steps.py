@@ -64,7 +64,7 @@ def advance_again(
     """The same over versions that were read before: no rule runs, and what rules posted is among them."""
     steps = _Steps(plan, state, upto, None, ruling)
     state.triggers.pending = []
-    state.chronon.note(read, plan.received)
+    state.chronon.reads.append(read)
     if len(read.batch):
         state.seq = int(read.batch.seq[-1])
     begin = 0
@@ -101,7 +101,7 @@ class _Steps:
         read = read_arrivals(self.plan, self.state, came, self.tick, self.known, until)
         self._settle(posts, read)
         # What became of posts is told by their firings.
-        self.state.chronon.note(replace(read, fates={}) if posts else read, self.plan.received)
+        self.state.chronon.reads.append(replace(read, fates={}) if posts else read)
         self.detect(read.batch, upto)
 
     def detect(self, batch: Batch, upto: int) -> None:

@@ -23,12 +23,14 @@ from augury.kernels.composite import Detector
 class TriggerUnit:
     """A trigger: the detector of its expression, the complex classes in its history, and which classes trigger.
 
-    `wanted` are the fields of constituents that its structure names; `posts`: one of its rules posts.
+    `leaves` are the classes that its expression names, negated ones among them. `wanted` are the fields of constituents
+    that its structure names; `posts`: one of its rules posts.
     """
 
     trigger: Trigger
     detector: Detector | None
     reads: tuple[int, ...]
+    leaves: frozenset[int]
     triggering: frozenset[int]
     wanted: tuple[Field, ...]
     posts: bool
@@ -74,18 +76,25 @@ def trigger_units(program: Program, places: Mapping[str, int]) -> tuple[TriggerU
     return tuple(_unit(trigger, places, classes, rules) for trigger in program.triggers)
 
 
+def triggers_at(triggers: Sequence[TriggerUnit], place: int) -> tuple[int, ...]:
+    """The numbers of the triggers that a class concerns."""
+    return tuple(n for n, unit in enumerate(triggers) if place in unit.leaves or place in unit.triggering)
+
+
 def _unit(
     trigger: Trigger, places: Mapping[str, int], classes: Mapping[str, EventClass], rules: Mapping[str, Rule]
 ) -> TriggerUnit:
     named = trigger.events or constituents_of(trigger)
     wanted = tuple(sorted({f for s in _arguments(trigger.structure) for f in fields(s) if f.scope}, key=str))
     detector: Detector | None = None
+    leaves: frozenset[int] = frozenset()
     reads: tuple[int, ...] = ()
     if trigger.composite is not None:
         plan = trigger.composite
         asked = [*wanted, *(_of_last(trigger, classes) if not trigger.events else ())]
         feeds = tuple(Feed(f"{number}", one) for number, one in enumerate(asked))
         detector = composite.detector_of(replace(plan, feeds=feeds), flat=False)
+        leaves = frozenset(places[key_of(leaf.event_class)] for leaf in detector.leaves)
         mentioned = {key_of(node.event_class) for node in walk(plan.expression) if isinstance(node, Primitive)}
         mentioned |= {key_of(name) for name in plan.over or ()}
         reads = tuple(sorted(places[name] for name in mentioned if classes[name].kind is ClassKind.COMPLEX))
@@ -93,6 +102,7 @@ def _unit(
         trigger,
         detector,
         reads,
+        leaves,
         frozenset(places[key_of(name)] for name in named),
         wanted,
         any(_posts(rules[key_of(call.rule)]) for call in rule_calls(trigger.structure)),

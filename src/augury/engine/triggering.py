@@ -7,7 +7,8 @@ triggers use up what they used, and no rule runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ from augury.kernels.firing import Firing, Posted, Refusal, Switched
 from augury.kernels.fitting import fitted_or_null
 
 _JUST_AFTER: Final = 0.5
+_FEW: Final = 1000
+"""Up to so many values Python finds the different ones sooner than NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,37 +65,58 @@ def look(plan: EnginePlan, state: EngineState, histories: Histories, until: int,
     """Let triggers see what a step brought, in the order in which it happened."""
     if not plan.triggers:
         return
-    looking = _Looking(plan, state.triggers, state.chronon, histories.of(plan, plan.triggered_from)[0], ruling)
-    for number, unit in enumerate(plan.triggers):
-        looking.find(number, unit, histories, until)
-    for moment in sorted(looking.moments(), key=_Moment.order):
+    history = histories.of(plan, plan.triggered_from)[0]
+    looking = _Looking(plan, state.triggers, state.chronon, history, ruling, _rows_by_place(plan, history))
+    concerned = looking.concerned(until)
+    for number in concerned:
+        looking.find(number, histories, until)
+    for moment in sorted(looking.moments(concerned), key=_Moment.order):
         looking.at(moment)
     looking.end()
 
 
+def _rows_by_place(plan: EnginePlan, history: Batch) -> dict[int, Integers]:
+    """The rows of each class that is there, withdrawals among them."""
+    places, code = (*plan.received, *plan.triggered_from), history.code
+    present = set(code.tolist()) if len(code) < _FEW else set(np.unique(code).tolist())
+    return {places[one]: np.flatnonzero(code == one) for one in sorted(present)}
+
+
 @dataclass(slots=True)
 class _Looking:
-    """Triggers over the history of one step; `found` has by trigger what its expression found, with ranks."""
+    """Triggers over the history of one step; `found` has by trigger what its expression found, with ranks.
+
+    `rows` are those of each class that is there, by its place.
+    """
 
     plan: EnginePlan
     state: TriggersState
     chronon: Chronon
     history: Batch
     ruling: Ruling
+    rows: dict[int, Integers]
     found: dict[int, list[tuple[float, bool, Waiting]]] = field(default_factory=dict)
     _rows: dict[str, Integers] | None = None
 
     # ---- what expressions find -------------------------------------------------------------------
 
-    def find(self, number: int, unit: TriggerUnit, histories: Histories, until: int) -> None:
+    def concerned(self, until: int) -> list[int]:
+        """The triggers that a class concerns which is there, or the clock, as declared."""
+        there = {number for place in self.rows for number in self.plan.triggers_of[place]}
+        each = enumerate(self.state.each)
+        due = (n for n, one in each if one.detection is not None and one.detection.next_due() <= until)
+        return sorted(there.union(due))
+
+    def find(self, number: int, histories: Histories, until: int) -> None:
         """Advance the expression of a trigger."""
-        state, detector = self.state.each[number], unit.detector
+        state, unit = self.state.each[number], self.plan.triggers[number]
+        detector = unit.detector
         if detector is None:
             return
         assert state.detection is not None
-        history, shared = histories.of(self.plan, unit.reads)
-        if not self._concerns(unit, history) and state.detection.next_due() > until:
+        if state.detection.next_due() > until and not any(place in self.rows for place in unit.leaves):
             return
+        history, shared = histories.of(self.plan, unit.reads)
         before = state.detection.places
         index = rows_of(detector, state.detection, history, shared).index
         try:
@@ -107,12 +131,6 @@ class _Looking:
             rank = self._rank(one, history, row)
             ranked.append((rank, one.version is None, _waiting(unit, one)))
         self.found[number] = sorted(ranked, key=lambda each: (each[0], each[2].constituents))
-
-    def _concerns(self, unit: TriggerUnit, history: Batch) -> bool:
-        assert unit.detector is not None
-        names = {key_of(leaf.event_class) for leaf in unit.detector.leaves}
-        codes = set(history.code.tolist()) if len(history) < 1000 else set(np.unique(history.code).tolist())
-        return any(key_of(history.classes[code].name) in names for code in codes)
 
     def _rank(self, one: Found, history: Batch, row: int | None) -> float:
         """Where an occurrence stands among the rows of this history; timers stand between them."""
@@ -152,24 +170,30 @@ class _Looking:
 
     # ---- moments ---------------------------------------------------------------------------------
 
-    def moments(self) -> list[_Moment]:
+    def moments(self, concerned: Sequence[int]) -> list[_Moment]:
         """All rows and times at which some trigger looks and may find something."""
-        codes = [*self.plan.received, *self.plan.triggered_from]
+        times = self.history.det_time
         moments: list[_Moment] = []
-        for number, unit in enumerate(self.plan.triggers):
-            found, state = self.found.get(number, []), self.state.each[number]
+        for number in concerned:
+            unit, found = self.plan.triggers[number], self.found.get(number, [])
             if not self.state.is_on(Switched.TRIGGER, unit.trigger.name):
                 continue
-            if unit.detector is not None and not found and not state.waiting:
-                continue
-            wanted = np.array([place in unit.triggering for place in codes], np.bool_)
-            rows = np.flatnonzero(wanted[self.history.code] & (self.history.kind == ASSERT))
-            times = self.history.det_time
-            moments += [_Moment(float(row), False, number, row, int(times[row])) for row in rows.tolist()]
+            rows = self._triggering(unit)
+            if unit.detector is not None:
+                rows = _usable(rows, [rank for rank, _, _ in found], len(self.state.each[number].waiting))
+            moments += [_Moment(float(row), False, number, row, int(times[row])) for row in rows]
             if unit.by_clock:
                 timed = [(rank, one) for rank, is_timed, one in found if is_timed]
                 moments += [_Moment(rank, True, number, -1, one.det_time) for rank, one in timed]
         return moments
+
+    def _triggering(self, unit: TriggerUnit) -> list[int]:
+        rows = [self.rows[place] for place in unit.triggering if place in self.rows]
+        if not rows:
+            return []
+        found = rows[0] if len(rows) == 1 else np.sort(np.concatenate(rows))
+        told: list[int] = found[self.history.kind[found] == ASSERT].tolist()
+        return told
 
     def at(self, moment: _Moment) -> None:
         """One trigger at one moment: what took place by now waits, and the oldest that does is used."""
@@ -192,8 +216,8 @@ class _Looking:
 
     def end(self) -> None:
         """What nobody looked at waits, unless its trigger is disabled."""
-        for number, unit in enumerate(self.plan.triggers):
-            if self.state.is_on(Switched.TRIGGER, unit.trigger.name):
+        for number in self.found:
+            if self.state.is_on(Switched.TRIGGER, self.plan.triggers[number].trigger.name):
                 self._admit(number, float("inf"))
 
     def _numbers(self, row: int) -> tuple[int, ...]:
@@ -311,6 +335,28 @@ class _Looking:
                 self.chronon.became[at, number] = Refusal.TOO_DEEP
             elif posted.refused is None:
                 self.chronon.queue.append(QueuedPost(posted, unit.trigger.name, depth, at, number))
+
+
+def _usable(rows: list[int], ranks: Sequence[float], waiting: int) -> list[int]:
+    """The rows at which an occurrence may be there to be used, given the ranks at which more come: each uses one.
+
+    Some may have expired by then, so at a few of these rows there is none.
+    """
+    found: list[int] = []
+    came = at = 0
+    while at < len(rows):
+        while came < len(ranks) and ranks[came] <= rows[at]:
+            came += 1
+            waiting += 1
+        if waiting:
+            found.append(rows[at])
+            waiting -= 1
+            at += 1
+        elif came < len(ranks):
+            at = bisect_left(rows, ranks[came], at)
+        else:
+            break
+    return found
 
 
 def _one(column: pa.ChunkedArray, row: int) -> pa.Array:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from augury.engine.reaching import (
-    begins_at,
     first_before,
     now_or_later,
     reached,
@@ -123,17 +122,18 @@ class Steps:
         """When a post was detected; None if it is refused whatever else is there."""
         engine = self._engine
         raw = RawRows(POSTED, [rows[place]], [place])
-        return arrivals(engine.program, [raw], not_before_us=engine._state.tick).last_us()
+        return arrivals(engine.program, [raw], not_before_us=reached(engine._state)).last_us()
 
     def _step(self, upto: int, last: int, *, is_again: bool) -> None:
         engine = self._engine
         waiting = {place: row for place, row in engine._posts.waiting().items() if place <= last}
         came, places = self.came(waiting, upto + 1)
         marks = marks_of(engine._state.chronon)
+        before = engine._state.tick
         try:
             step(engine._plan, engine._state, came, upto, engine._ports)
             if not is_again:
-                record = {f"{_STEP}{self._count}": json.dumps([upto, last])}
+                record = {f"{_STEP}{self._count}": json.dumps([upto, last, before])}
                 engine._store.remember({**record, **self._calling.made})
         except BaseException:
             engine._is_spoiled = True
@@ -151,7 +151,8 @@ class Steps:
     def again(self, turns: Sequence[Turned], begun: int | None = None) -> None:
         """The steps that were made since the last tick, over the same posts, with the switches made meanwhile.
 
-        `begun` is when the clock began to be followed: where there was no tick yet, it counts as one.
+        `begun` is when the clock began to be followed: where there was no tick yet, it counts as one. The first step
+        was made after what counted then.
         """
         engine = self._engine
         self._taken, self._answers, self._count = set(), {}, 0
@@ -160,11 +161,12 @@ class Steps:
         steps = {
             int(name.removeprefix(_STEP)): json.loads(v) for name, v in remembered.items() if name.startswith(_STEP)
         }
-        begins_at(engine._state, begun, [upto for upto, _ in steps.values()])
+        if engine._state.tick is None:
+            engine._state.tick = steps[min(steps)][2] if steps else begun
         left = list(turns)
         for number in sorted(steps):
             turn_by_now(engine._state, left)
-            upto, last = steps[number]
+            upto, last, _ = steps[number]
             self._step(upto, last, is_again=True)
         for one in left:
             turn(engine._state.triggers, one.kind, one.name, one.on)

@@ -13,26 +13,20 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any
 
 from augury import limits
-from augury.actions.binding import Surroundings, wire
-from augury.actions.deliver import Ends
-from augury.actions.event import EnginePoster
-from augury.actions.run import delivering, require_usable
 from augury.actions.settings import ActionSettings
 from augury.algebra.program import Program
-from augury.detectors.http_sink import HttpSink
-from augury.detectors.opening import opened
-from augury.detectors.run import Detectors
-from augury.detectors.sensor import SourceFailed
-from augury.detectors.sinks import EngineSink, NotTaken, Sink
 from augury.environment import Environment, real
-from augury.server.acting import Executors, acting_app
 from augury.server.given import CannotServe as CannotServe
-from augury.server.sensing import detectors_app
+
+if TYPE_CHECKING:  # a server that neither senses nor acts starts without what they need
+    from aiohttp import web
+
+    from augury.actions.binding import Surroundings
+    from augury.detectors.run import Detectors
+    from augury.detectors.sinks import EngineSink, Sink
 
 Tell = Callable[[str], None]
 
@@ -91,9 +85,15 @@ async def live_server(
         stack.callback(engine.close)
         deliverer = detectors = None
         if acting is not None:
+            from augury.actions.deliver import Ends
+            from augury.actions.event import EnginePoster
+            from augury.actions.run import delivering
+
             around = acting if acting.poster is not None else replace(acting, poster=EnginePoster(engine))
             deliverer = await stack.enter_async_context(delivering(store, around, environment, tell))
         if state is not None:
+            from augury.detectors.sinks import EngineSink
+
             sinks = {store: EngineSink(engine, store)}
             detectors = _detectors(program, sinks, state, environment, tell, stack)
         served = Served(engine, store, environment, detectors, deliverer, functions, instead_of)
@@ -130,6 +130,10 @@ async def live_executors(
 
     Raises `CannotServe` and `CannotCarryOut`.
     """
+    from augury.actions.binding import wire
+    from augury.actions.run import require_usable
+    from augury.server.acting import Executors, acting_app
+
     over = _over_at_signal(over)
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
@@ -160,6 +164,11 @@ async def live_detectors(
     With `once` every detector looks once, all engines take what it saw, and that is all. With a port they answer
     there. `token` lets them post.
     """
+    from augury.detectors.http_sink import HttpSink
+    from augury.detectors.sensor import SourceFailed
+    from augury.detectors.sinks import NotTaken
+    from augury.server.sensing import detectors_app
+
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
         sinks: dict[str, Sink] = {url.rstrip("/"): HttpSink(url, environment, token) for url in engines}
@@ -189,6 +198,9 @@ def _detectors(
     tell: Tell,
     stack: AsyncExitStack,
 ) -> Detectors:
+    from augury.detectors.opening import opened
+    from augury.detectors.run import Detectors
+
     if not program.detections:
         raise CannotServe("the program detects nothing: add DETECT Class FROM … to it")
     found = opened(program, environment)
@@ -236,6 +248,8 @@ def _over_at_signal(over: asyncio.Event | None = None) -> asyncio.Event:
 @asynccontextmanager
 async def _served(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
     """An application at an address, as long as it is used."""
+    from aiohttp import web
+
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
     await runner.setup()
     try:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from aiohttp import web
+if TYPE_CHECKING:  # a server that has no detectors starts without it
+    from aiohttp import web
 
-from augury.detectors.run import Detectors
+    from augury.detectors.run import Detectors
 
 
 def detectors_app(detectors: Detectors) -> web.Application:
     """What answers for detectors."""
+    from aiohttp import web
 
     async def health(request: web.Request) -> web.Response:
         return _answer(detectors_health(detectors))
@@ -31,6 +34,7 @@ def detectors_health(detectors: Detectors) -> dict[str, object]:
 
 def detector_routes(detectors: Detectors) -> list[web.RouteDef]:
     """Where each is paused and resumed."""
+    from aiohttp import web
 
     async def change(request: web.Request) -> web.Response:
         name, verb = request.match_info["name"], request.match_info["verb"]
@@ -44,4 +48,6 @@ def detector_routes(detectors: Detectors) -> list[web.RouteDef]:
 
 
 def _answer(content: object, status: int = 200) -> web.Response:
+    from aiohttp import web
+
     return web.Response(status=status, text=json.dumps(content) + "\n", content_type="application/json")

@@ -12,11 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from augury.actions.deliver import Deliverer
 from augury.algebra.program import Program
-from augury.detectors.run import Detectors
 from augury.engine.replacing import Changes
 from augury.environment import Environment
 from augury.local.answers import Answer
@@ -27,6 +25,10 @@ from augury.server.functions import RuleFunctions
 from augury.server.gathering import Gatherer
 from augury.server.instead import marked
 from augury.server.requests import Requests
+
+if TYPE_CHECKING:
+    from augury.actions.deliver import Deliverer
+    from augury.detectors.run import Detectors
 
 _READING_THREADS: Final = 4
 """Of the connections that read a store, one is left for the engine."""

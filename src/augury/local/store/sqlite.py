@@ -39,6 +39,7 @@ _INT_DIGITS: Final = 18
 _FLOAT_DIGITS: Final = 15
 """Digits that a floating-point number keeps in any case."""
 
+_FEW_ROWS: Final = 20
 _ROWS_A_STATEMENT: Final = 50
 
 
@@ -176,16 +177,17 @@ class _Bound:
 
 def _bound(rows: pa.Table, names: Sequence[str]) -> _Bound:
     columns, marks, bound = [], [], []
+    are_few = rows.num_rows < _FEW_ROWS
     for name, column in zip(names, rows.columns, strict=True):
         values = one_chunk(column)
         if values.null_count == len(values):
             continue
         columns.append(name)
-        if (text := _one_time(values)) is not None:
+        if not are_few and (text := _one_time(values)) is not None:
             marks.append(f"'{text}'")
         else:
             marks.append("?")
-            bound.append(cells(values))
+            bound.append(few_cells(values) if are_few else cells(values))
     flat = [None] * (rows.num_rows * len(bound))
     for place, cells_ in enumerate(bound):
         flat[place :: len(bound)] = cells_
@@ -218,6 +220,19 @@ def cells(values: pa.Array) -> list[Any]:
         joined = pc.binary_join(values.cast(pa.list_(pa.string())), ", ")
         return _objects(pc.binary_join_element_wise("[", joined, "]", ""))
     return _objects(values.cast(pa.int64()) if pa.types.is_duration(kind) else values)
+
+
+def few_cells(values: pa.Array) -> list[Any]:
+    """The same, value by value where that is plain: for a few, one function of Arrow costs more than all of that."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        return [None if us is None else fixed_width(us) for us in values.cast(pa.int64()).to_pylist()]
+    if pa.types.is_list(kind):
+        return [None if one is None else f"[{', '.join(map(str, one))}]" for one in values.to_pylist()]
+    if pa.types.is_integer(kind) or pa.types.is_string(kind):
+        found: list[Any] = values.to_pylist()
+        return found
+    return cells(values)
 
 
 def _objects(values: pa.Array) -> list[Any]:
