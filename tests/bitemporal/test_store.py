@@ -801,8 +801,10 @@ with open_store(sys.argv[1], of) as store:
 def test_a_process_that_is_killed_leaves_whole_ticks(store_url: str) -> None:
     of, chance = program(), random.Random(7)
     order, ping, before = class_of(of, "Order"), class_of(of, "Ping"), 0
-    rounds = 10 if "://" not in store_url else 4
-    for _ in range(rounds):
+    rounds, made = 10 if "://" not in store_url else 4, 0
+    # A busy machine may not come to commit a tick before it is killed: then there are more rounds.
+    while made < rounds or (before <= rounds and made < 40):
+        made += 1
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, store_url], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2], text=True
         )
@@ -822,7 +824,7 @@ def test_a_process_that_is_killed_leaves_whole_ticks(store_url: str) -> None:
             assert store.history(ping)["number"].to_pylist() == list(range(1, ticks + 1))
             assert [tick for tick, _ in store.read_after(None)] == [tick_at(n) for n in range(1, ticks + 1)]
             assert all(isinstance(one, Snapshot) for one in store.snapshots())
-            assert len(store.waiting()) <= rounds
+            assert len(store.waiting()) <= made
     assert before > rounds
 
 
