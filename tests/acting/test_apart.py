@@ -64,7 +64,7 @@ def outbox_of(store: Path) -> list[Listed]:
         return list(outbox.listed(Wanted()))
 
 
-async def until(holds: Callable[[], bool], what: Callable[[], object], seconds: float = 60.0) -> None:
+async def until(holds: Callable[[], bool], what: Callable[[], object], seconds: float = 180.0) -> None:
     """Look until it is as it should be."""
     over = time.monotonic() + seconds
     while not await asyncio.to_thread(holds):
