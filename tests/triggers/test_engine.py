@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import zip_longest
 from random import Random
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -316,3 +317,21 @@ def test_a_function_fails_by_what_it_gives_back() -> None:
     engine = LocalEngine(compile(CLAIMS), clock=lambda: 1_700_000_000_000_000, functions=functions)
     (fired,) = engine.notify(claim(1, 1)).firings
     assert "which is no value" in str(fired.firing.calls[0].deeds[0])
+
+
+def test_rules_that_stand_side_by_side_run_at_the_same_time() -> None:
+    program = compile(
+        """
+        CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Bell (door INT) ID () LIFESPAN (1d);
+        RULE Left (door INT) ACTION meet(door);
+        RULE Right (door INT) ACTION meet(door);
+        TRIGGER Rung (door INT) TRIGGEREVENT Bell RULESTRUC Left(door), Right(door);
+        """
+    )
+    both = Barrier(2, timeout=30)  # whoever comes alone is not let through
+    engine = LocalEngine(program, clock=lambda: 1_700_000_000_000_000, functions={"meet": lambda door: both.wait() < 2})
+    (fired,) = engine.notify({"event": "Bell", "door": 1}).firings
+    assert [(call.rule, call.failed, call.value) for call in fired.firing.calls] == [
+        ("Left", False, True),
+        ("Right", False, True),
+    ]
