@@ -17,9 +17,11 @@ from augury.environment import Machine
 from augury.local.running import LocalEngine
 from augury.server.app import server_app
 from augury.server.functions import RuleFunctions
+from augury.server.listening import answering
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens, add_token
 from tests.server.asking import JSON, NDJSON, START_US, Here, run
+from tests.server.test_feeds import listening
 
 SHOP = """
 SET CHRONON 1s;
@@ -200,5 +202,32 @@ def test_functions_are_loaded_again_and_a_mistake_changes_nothing(tmp_path: Path
                 answer = await there.ask("POST", "/v1/functions/reload")
                 assert (answer.status, "shop_prices" in answer.json["detail"]) == (422, True)
                 assert (await order(there))["returned"] == {"Order": 200.0}
+
+    run(work())
+
+
+def test_firings_are_followed_live_and_none_is_lost_between_two_connections(tmp_path: Path, prices: Path) -> None:
+    async def order(there: Here, account: int) -> None:
+        await there.post({"event": "Ordered", "account": account, "amount": 10})
+        await there.tick()
+
+    async def work() -> None:
+        async with shop(tmp_path) as there, answering(there.app, "127.0.0.1", 0) as url:
+            token, path = there.given[Role.READ], "/v1/firings/live"
+            async with listening(url, token, path) as live:
+                assert (await live.next())[0] == "begin"
+                await order(there, 1)
+                name, first = await live.next()
+                last = live.last_id
+            assert name == "firing"
+            await order(there, 2)
+            async with listening(url, token, path, last) as live:
+                assert (await live.next())[0] == "begin"
+                heard = [first, *[(await live.next())[1] for _ in range(3)]]
+            paged = (await there.ask("GET", "/v1/firings?limit=100", role=Role.READ)).json["rows"]
+            assert [(row["trigger"], row["number"], row["account"]) for row in heard] == [
+                (row["trigger"], row["number"], row["account"]) for row in paged
+            ]
+            assert {row["trigger"] for row in paged} == {"Order", "Both"}
 
     run(work())
