@@ -315,6 +315,8 @@ def kill(serve: Serve, folder: Path, seed: int, times: int, seconds: float) -> N
         raise
     assert life.kills >= min(times, 3)
     assert max(life.ready_cpu_seconds) < READY_SECONDS_MAX, life.ready_cpu_seconds
+    # By the clock what else the machine does counts, too: the quickest of a block was least in its way.
+    assert min(life.ready_seconds) < READY_SECONDS_MAX, life.ready_seconds
     assert statistics.median(life.ready_seconds) < 4 * READY_SECONDS_MAX, life.ready_seconds
     counted = {
         "kills": life.kills,
