@@ -78,7 +78,7 @@ bench: .venv/.ready ## run every benchmark
 	done
 
 soak: .venv/.ready ## run the long tests
-	AUGURY_FRESH=1 $(PY) -m pytest -m soak $(ARGS) $(TESTS)
+	AUGURY_FRESH=1 $(PY) -m pytest -m soak -o faulthandler_timeout=0 $(ARGS) $(TESTS)
 
 docs: .venv/.ready ## write the generated pages of docs/
 	$(PY) tools/make_docs.py

@@ -34,6 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"diagnostics", "limits"},
     "datafiles": {"diagnostics"},
     "metrics": set(),  # the words of what engines tell of themselves
+    "environment": set(),  # the world, behind one object
+    "simulated": {"environment"},
     "language": NOUNS | {"algebra"},  # the names of the operators, which text and meaning share
     "algebra": NOUNS,
     "analysis": NOUNS | {"language", "algebra"},
@@ -45,10 +47,9 @@ ALLOWED: dict[str, set[str]] = {
     "engine": NOUNS | {"algebra", "automata", "kernels", "history"},
     "duck": NOUNS | {"algebra", "kernels", "history", "engine"},
     "lake": NOUNS | {"algebra", "kernels", "history", "engine"},
-    "local": NOUNS | {"datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
+    "local": NOUNS
+    | {"environment", "datafiles", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
     "spark": NOUNS | {"datafiles", "metrics", "algebra", "automata", "kernels", "history", "engine", "duck", "lake"},
-    "environment": set(),  # the world, behind one object
-    "simulated": {"environment"},
     "client": NOUNS | {"history"},
     "actions": NOUNS | {"environment", "algebra", "history", "engine", "local"},
     "detectors": NOUNS | {"environment", "datafiles", "algebra", "history", "engine", "local"},
@@ -126,6 +127,7 @@ PRIMITIVE_HOMES = ("augury.algebra.scalar.Timing", "augury.kernels.bitemporal.pr
 # Where they compare times all the same, by function, and why that is no rule about events.
 TIMES_COMPARED = {
     "local/running.py: LocalEngine.ticks_to": "a clock that went back is reported; the tick itself never sees it",
+    "local/running.py: LocalEngine._ticks": "whether the engine stands where a tick left it: a name, not an order",
     "local/running.py: LocalEngine._kept_at_last": "whether the tick in the store is this one: a name, not an order",
     "local/applying.py: _is_at_boundary": "whether the clock says that a chronon is over, so that its tick is due",
     "local/posts.py: Posts._timed": "a mark that stands for no time at all",
@@ -146,7 +148,7 @@ TIMES_COMPARED = {
 TIMES_COMPARED |= {
     "local/store/lake_outbox.py: LakeOutbox._rows": "the part of the log of a lake that was not taken over yet",
     "local/store/outbox.py: _is_first": "actions of one version: a name, not an order",
-    "local/store/outbox.py: _next_of": "actions of one version: a name, not an order",
+    "local/store/outbox.py: _same_event": "actions of one version: a name, not an order",
     "spark/announcing.py: announced": "the rule of engine.changes as Spark expressions, left out where nobody asks",
     "spark/changing.py: go_on": "the earliest of what slots say is due",
     "spark/keeping.py: Keeper._manifest": "the earliest of what slots say is due",
@@ -156,10 +158,27 @@ TIMES_COMPARED |= {
     "spark/slots.py: Run._kept": "when the first of what waits was detected, for whoever wakes the slot",
     "spark/watch.py: Watch._until": "how far the clock has gone, which never goes back",
     "spark/watch.py: Watch.advance": "whether anything is due, so that an idle tick starts no job",
-    "spark/detect.py: _detect_stored": "what is detected at until or later is not read, as history.typed has it",
+    "spark/detect.py: _stored": "what is detected at until or later is not read, as history.typed has it",
     "spark/sure.py: surely": "what is detected at until or later is not read, as history.typed has it",
     "lake/shown.py: LakeHistory._is_retained": "SET HISTORY RETAIN, where the history is kept",
     "lake/writer.py: Writer._require_next": "commits are made in the order of ticks",
+}
+
+# Folders whose runs a seed can give again: what they need of the world they take from an `Environment`.
+IN_A_WORLD = {"local", "server", "trying", "actions", "detectors"}
+WORLDLY_MODULES = {"time", "sched", "random", "secrets", "uuid"}
+WAITING_CALLS = {("asyncio", "sleep"), ("time", "sleep")}
+
+# Who reaches past it all the same, and why that does not decide what a run does.
+PAST_THE_WORLD = {
+    "local/posts.py": "how long threads that post wait for each other, to share a write; one alone never waits",
+    "local/ticking.py": "a stopwatch: how long the ticks of a replay took, which is only told",
+    "local/store/sql.py": "a stopwatch, for who opens a store without an engine",
+    "local/bar.py": "how often a bar is drawn",
+    "server/tokens.py": "what is secret must not follow from a seed",
+    "server/listening.py": "a real socket is waited for",
+    "trying/suite_orders.py": "orders are drawn from a seed that is given",
+    "actions/breaker.py": "a type: chance is given",
 }
 
 # `augury check` answers within a second, so it leaves these for the commands that run something.
@@ -260,6 +279,33 @@ def _reaches_out(function: ast.expr) -> bool:
             return (noun, verb) in CLOCK_READINGS
         case _:
             return False
+
+
+def past_the_world(modules: list[Module]) -> list[str]:
+    """Clocks, chance and waiting that no environment gives; the exceptions left out."""
+    return [
+        f"{module.path}:{line}: {what} does not come from the environment"
+        for module, line, what in _worldly(modules)
+        if str(module.path) not in PAST_THE_WORLD
+    ]
+
+
+def _worldly(modules: list[Module]) -> Iterator[tuple[Module, int, str]]:
+    for module in modules:
+        if module.unit not in IN_A_WORLD:
+            continue
+        for line, name in imports_of(module):
+            if name.split(".")[0] in WORLDLY_MODULES:
+                yield module, line, name
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Call(func=ast.Attribute(attr="acquire"), keywords=[ast.keyword(arg="timeout"), *_]):
+                    yield module, node.lineno, "a lock with a time-out"
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=noun) | ast.Attribute(attr=noun), attr=verb)):
+                    if (noun, verb) in CLOCK_READINGS | WAITING_CALLS:
+                        yield module, node.lineno, f"{noun}.{verb}"
+                case _:
+                    pass
 
 
 def too_long(modules: list[Module]) -> list[str]:
@@ -394,6 +440,7 @@ RULES = [
     against_direction,
     away_from_home,
     impure_in_core,
+    past_the_world,
     too_long,
     empty_names,
     without_docstring,
@@ -442,6 +489,11 @@ def test_the_source_keeps(rule):
         (impure_in_core, "language/parser.py", "from pathlib import Path"),
         (impure_in_core, "language/parser.py", "text = open('card.bicepl').read()"),
         (impure_in_core, "kernels/reference.py", "import urllib.request"),
+        (past_the_world, "local/live.py", "import time"),
+        (past_the_world, "local/live.py", "from uuid import uuid4"),
+        (past_the_world, "server/live.py", "async def wait():\n    await asyncio.sleep(1)"),
+        (past_the_world, "detectors/live.py", "now = datetime.datetime.now()"),
+        (past_the_world, "actions/live.py", "lock.acquire(timeout=1)"),
         (too_long, "clock.py", "x = 1\n" * (LINES_AT_MOST + 1)),
         (empty_names, "utils.py", ""),
         (empty_names, "language/helpers.py", ""),
@@ -485,6 +537,7 @@ def test_a_rule_complains(rule, path, text):
         ("cli.py", "import time, typer\nfrom augury import __version__, api\nprint(open(__file__).read())"),
         ("spark/stream.py", "from pyspark.sql import DataFrame\nfrom augury.engine.tick import tick"),
         ("engine/tick.py", "late = version.occ_time < tick"),
+        ("server/live.py", "async def _wait(world):\n    await world.sleep(world.random.random() * world.monotonic())"),
         ("local/running.py", "if tick is None or name == 'det_time' or len(det_time) > 1: pass"),
         (
             "local/store/tables.py",
@@ -501,6 +554,12 @@ def test_every_exception_for_times_is_needed():
     found = {f"{module.path}: {function}" for module, function, _ in _time_comparisons(modules_below(SOURCE))}
     assert sorted(TIMES_COMPARED.keys() - found) == []
     assert all(TIMES_COMPARED.values())
+
+
+def test_every_exception_for_the_world_is_needed():
+    found = {str(module.path) for module, _, _ in _worldly(modules_below(SOURCE))}
+    assert sorted(PAST_THE_WORLD.keys() - found) == []
+    assert all(PAST_THE_WORLD.values())
 
 
 def reached_from(unit: str) -> set[str]:

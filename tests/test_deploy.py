@@ -1,7 +1,8 @@
 """What deploy/ holds: a container file and a unit of systemd, as far as can be seen without building an image.
 
 What they copy is there, what they run can be parsed, and neither runs as root; the probe is asked of a real server of
-HTTP, and the unit of `systemd-analyze`, which Debian has in the package systemd.
+HTTP, and the unit of `systemd-analyze`, which Debian has in the package systemd. An image is built and the unit run by
+`deploy/try.sh`, which takes root and minutes; what was learned by it is pinned here.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from tests.test_docs import read_page
 ROOT = Path(__file__).parents[1]
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 UNIT = ROOT / "deploy" / "augury.service"
+TRY = ROOT / "deploy" / "try.sh"
+PAGE = ROOT / "docs" / "operation.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXPOSURE_MAX = 2.0
 """Of the ten that `systemd-analyze security` gives to a service without any bounds."""
@@ -108,6 +111,13 @@ def test_everything_that_is_copied_is_there() -> None:
     assert {words[0].removeprefix("--from=") for words in copied if words[0].startswith("--from=")} <= named
 
 
+def test_what_is_copied_and_nothing_else_is_sent_to_who_builds() -> None:
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert [line for line in lines if not line.startswith(("#", "!"))] == ["*", "**/__pycache__"]
+    copied = [one.words for one in STAGES[0] if one.name == "COPY"]
+    assert {line[1:] for line in lines if line.startswith("!")} == {one for words in copied for one in words[:-1]}
+
+
 def test_the_lock_has_a_version_of_all_that_is_installed() -> None:
     (install,) = [one.text for one in STAGES[0] if one.name == "RUN"]
     pattern = re.search(r"grep -oE '([^']+)'", install)
@@ -118,6 +128,7 @@ def test_the_lock_has_a_version_of_all_that_is_installed() -> None:
     names = {re.match(r"[A-Za-z0-9._-]+", one)[0].lower().replace("_", "-") for one in wanted}  # type: ignore[index]
     assert names - pinned == set()
     assert ".[postgres]" in install
+    assert pattern[0] in PAGE.read_text("utf-8")  # who installs without a container gets the same
 
 
 def test_it_runs_as_somebody_without_rights() -> None:
@@ -234,6 +245,14 @@ def test_the_unit_is_hardened(unit: Path) -> None:
     assert {name: said[name] for name in wanted} == wanted
 
 
+def test_systemd_is_told_when_it_is_ready() -> None:
+    """Tests of the server show that it tells; the socket is one of AF_UNIX, and a large store takes its time."""
+    said = settings()
+    assert said["Type"] == "notify"
+    assert said["TimeoutStartSec"] == "infinity"
+    assert "AF_UNIX" in said["RestrictAddressFamilies"].split()
+
+
 def test_what_the_unit_runs_can_be_parsed_and_fits_the_rest() -> None:
     said = settings()
     words = shlex.split(said["ExecStart"])
@@ -241,7 +260,15 @@ def test_what_the_unit_runs_can_be_parsed_and_fits_the_rest() -> None:
     params = parsed(words[1:])
     assert params["host"] == "127.0.0.1"
     assert PurePosixPath("/var/lib", said["StateDirectory"]) in PurePosixPath(params["store"]).parents
-    assert said["WorkingDirectory"] == f"/etc/{said['ConfigurationDirectory']}"
+    assert said["WorkingDirectory"] == "/etc/augury"
+
+
+def test_the_unit_may_write_its_store_and_what_it_compiled_and_nothing_else() -> None:
+    """A ConfigurationDirectory is left writable by ProtectSystem=strict, as those of state and cache are."""
+    writable = {"ConfigurationDirectory", "LogsDirectory", "RuntimeDirectory", "ReadWritePaths", "BindPaths"}
+    said = settings()
+    assert writable & set(said) == set()
+    assert (said["StateDirectory"], said["CacheDirectory"]) == ("augury", "augury")
 
 
 # ---- the page ----------------------------------------------------------------------------------------------------
@@ -249,15 +276,14 @@ def test_what_the_unit_runs_can_be_parsed_and_fits_the_rest() -> None:
 
 def commands() -> Iterator[tuple[int, list[str]]]:
     """The command lines of augury in blocks of docs/operation.md, wherever they stand in a line."""
-    page = read_page(Path("docs/operation.md"), (ROOT / "docs" / "operation.md").read_text("utf-8"))
-    for block in page.blocks:
+    for block in read_page(Path("docs/operation.md"), PAGE.read_text("utf-8")).blocks:
         if block.tag == "sh":
             for line in block.text.replace("\\\n", " ").splitlines():
                 words = re.split(r"\s[|>&#;]", line)[0].split()
                 for before, (place, word) in zip(["", *words], enumerate(words, 1), strict=False):
-                    # Behind an option it is the name of a user, an image or a container.
+                    # Behind an option, before a path or itself it is the name of a user, an image or a folder.
                     is_command = PurePosixPath(word).name == "augury" and not before.startswith("-")
-                    if is_command and words[place:]:
+                    if is_command and words[place:] and not words[place].startswith(("-", "/", "augury")):
                         yield block.line, words[place:]
                         break
 
@@ -279,3 +305,54 @@ def test_a_command_that_is_not_there_is_noticed() -> None:
         parsed(["sreve", "program.bicepl"])
     with pytest.raises(UsageError):
         parsed(["check", "program.bicepl", "--no-such-option"])
+
+
+def test_the_page_keeps_the_probe_of_the_image() -> None:
+    """Images of OCI, which podman makes by itself, have no place for a HEALTHCHECK: it would be left out."""
+    last("HEALTHCHECK")
+    builds = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith("podman build")]
+    assert builds
+    assert all("--format docker" in line for line in builds)
+
+
+def test_the_page_makes_the_folder_that_copies_go_to() -> None:
+    lines = PAGE.read_text("utf-8").splitlines()
+    made = [number for number, line in enumerate(lines) if line.startswith("sudo install -d -o augury -g augury")]
+    assert made
+    assert "/var/backups/augury" in lines[made[0]].split()
+    assert made[0] < next(number for number, line in enumerate(lines) if "/var/backups/augury/" in line)
+
+
+# ---- trying it out -----------------------------------------------------------------------------------------------
+
+
+def tried(script: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """`deploy/try.sh`, without what needs root."""
+    return subprocess.run(["sh", script, *words], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_is_tried_stands_on_the_page() -> None:
+    found = tried(TRY, "commands")
+    assert (found.returncode, found.stderr) == (0, "")
+    lines = found.stdout.splitlines()
+    assert set(lines) <= set(PAGE.read_text("utf-8").splitlines())
+    wanted = ["podman build ", "podman run -d ", "sudo systemctl enable --now augury", "sudo systemctl start augury"]
+    assert [one for one in wanted if not any(line.startswith(one) for line in lines)] == []
+
+
+@pytest.mark.parametrize("heading", ["Install", "Tokens", "As a container", "As a service", "Copies", "A new release"])
+def test_a_block_that_is_gone_is_noticed(tmp_path: Path, heading: str) -> None:
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    (tmp_path / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "server.md", tmp_path / "docs")
+    text = PAGE.read_text("utf-8").replace(f"\n## {heading}\n", "\n## Something else\n")
+    (tmp_path / "docs" / "operation.md").write_text(text, "utf-8")
+    found = tried(tmp_path / "deploy" / "try.sh", "commands")
+    assert found.returncode == 1
+    assert f'below "{heading}"' in found.stderr
+
+
+def test_a_word_that_it_does_not_know_is_refused() -> None:
+    found = tried(TRY, "contianer")
+    assert found.returncode == 1
+    assert "say container, service or commands" in found.stderr

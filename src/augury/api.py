@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from augury.actions.settings import ActionSettings
     from augury.client import Client as Client
+    from augury.engine.ports import SelectsBy
     from augury.kernels.told import Why, WhyNot
     from augury.lake import LakeHistory
     from augury.local.engine import Detected, Occurrence
@@ -204,20 +205,24 @@ def compile(text: str, name: str = "program") -> Program:
     return Program(**{f.name: getattr(checked.program, f.name) for f in fields(checked.program)})
 
 
-def detect(program: Program, events: Any, *, as_known_at: Any = None) -> Any:
+def detect(program: Program, events: Any, *, as_known_at: Any = None, selects: SelectsBy = "duckdb") -> Any:
     """What a program finds in events: on Spark, lazily, if they are data frames of Spark; else in process.
 
     On Spark every program runs, with SELECTs, conditions and actions; `as_known_at` gives what would have been said by
-    that time (a datetime, ISO text or microseconds): what was detected later is not read.
+    that time (a datetime, ISO text or microseconds): what was detected later is not read. With `selects="spark"` Spark
+    itself runs the SELECTs, from the driver, and not DuckDB in tasks: docs/spark.md says when that pays.
     """
     algebra.require_program(program)
     some = next(iter(events.values()), None) if isinstance(events, Mapping) else events
     if type(some).__module__.startswith("pyspark."):
         from augury.spark.choosing import detect as detect_on_spark
 
-        return detect_on_spark(program, events, until_us=None if as_known_at is None else _microseconds(as_known_at))
+        until_us = None if as_known_at is None else _microseconds(as_known_at)
+        return detect_on_spark(program, events, until_us=until_us, selects=selects)
     if as_known_at is not None:
         raise ValueError("as_known_at is for data frames of Spark; in process, leave out later events")
+    if selects != "duckdb":
+        raise ValueError("selects is for data frames of Spark; in process, SELECTs run on DuckDB")
     return program.detect(events)
 
 
@@ -234,7 +239,7 @@ def watch(
     """Run a program over a streaming data frame of Spark, and keep everything in the folder `store`.
 
     Gives a `Watch`, a handle over Spark's query; a later watch on the same folder goes on where this one stopped.
-    `augury.spark.watch.watch` says which options there are: clock, buckets, sinks, trigger.
+    `augury.spark.watch.watch` says which options there are: clock, buckets, sinks, trigger, selects.
 
     With `act` the actions are carried out beside it, in this process, as BIND statements, registered functions and a
     file of settings say; `finish` tries all that can be tried. What became of them is kept in the folder, or in the

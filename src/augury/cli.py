@@ -69,6 +69,13 @@ class Engine(StrEnum):
     SPARK_STREAM = "spark-stream"
 
 
+class SelectsBy(StrEnum):
+    """What runs SELECTs on Spark."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+
+
 class Stage(StrEnum):
     """What `explain` shows."""
 
@@ -80,6 +87,9 @@ class Stage(StrEnum):
 
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE…", help="Programs; - is standard input.")]
+SelectsOption = Annotated[
+    SelectsBy, typer.Option("--selects", help="What runs SELECTs on Spark: DuckDB in tasks, or Spark SQL.")
+]
 OutputOption = Annotated[Output, typer.Option("--output", help="Diagnostics as text, or as one JSON array.")]
 
 
@@ -193,6 +203,7 @@ def explain_command(
     stage: Annotated[Stage, typer.Option("--stage", help="Which form of the program to show.")] = Stage.ALGEBRA,
     dot: Annotated[bool, typer.Option("--dot", help="An automaton or event graph for Graphviz.")] = False,
     svg: Annotated[bool, typer.Option("--svg", help="An automaton as a picture: SVG, of one class.")] = False,
+    selects: SelectsOption = SelectsBy.DUCKDB,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show a program at a stage of its compilation, or the long help of an error code."""
@@ -202,6 +213,8 @@ def explain_command(
         raise typer.BadParameter("--dot and --svg exclude each other")
     if svg and (name is None or stage is not Stage.AUTOMATON):
         raise typer.BadParameter("--svg draws one automaton: write FILE NAME --stage automaton --svg")
+    if selects is SelectsBy.SPARK and stage is not Stage.SPARK:
+        raise typer.BadParameter("it is about Spark: write --stage spark --selects spark", param_hint="--selects")
     try:
         if not Path(subject).exists() and (text := explain_code(subject)) is not None:
             typer.echo(text)
@@ -211,7 +224,7 @@ def explain_command(
         raise typer.Exit(2) from None
     checked = _checked_or_exit(subject, output)
     if stage is Stage.SPARK:
-        typer.echo(_on_spark(checked, output))
+        typer.echo(_on_spark(checked, selects, output))
         return
     try:
         typer.echo(explain_program(checked, name, stage.value, form="dot" if dot else "svg" if svg else "text"))
@@ -220,13 +233,13 @@ def explain_command(
         raise typer.Exit(1) from None
 
 
-def _on_spark(checked: Checked, output: Output) -> str:
+def _on_spark(checked: Checked, selects: SelectsBy, output: Output) -> str:
     """How a program would run on Spark; no JVM is started."""
     assert checked.program is not None, "a program without errors"
     try:
         from augury.spark.explained import explain_spark
 
-        return explain_spark(checked.program)
+        return explain_spark(checked.program, selects.value)
     except ImportError:
         typer.echo("error: pyspark is not installed, and --stage spark needs it: pip install pyspark", err=True)
         raise typer.Exit(3) from None
@@ -274,12 +287,16 @@ def run_command(
             help="Keep every tick: a file of SQLite or postgresql://HOST/DATABASE; of spark-stream, a folder.",
         ),
     ] = None,
+    selects: SelectsOption = SelectsBy.DUCKDB,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar and no closing, on a terminal either.")] = False,
     closing: Annotated[bool, typer.Option("--closing", help="Say how long it took, also in a pipe.")] = False,
 ) -> None:
     """Replay events: print what a program detects in them, and the actions that it takes."""
     if store is not None and engine is Engine.SPARK:
         raise typer.BadParameter("a batch keeps no ticks: take --engine local or spark-stream", param_hint="--store")
+    if selects is SelectsBy.SPARK and engine is Engine.LOCAL:
+        message = "in process SELECTs run on DuckDB: take --engine spark or spark-stream"
+        raise typer.BadParameter(message, param_hint="--selects")
     if program_file == events == "-":
         raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
     if quiet and closing:
@@ -298,7 +315,7 @@ def run_command(
     is_typed = events == "-" and sys.stdin is not None and sys.stdin.isatty()  # a bar would be drawn over it
     try:
         with bar_on(sys.stderr, quiet=quiet or is_typed) as bar:
-            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell)
+            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell, selects.value)
             with bar.aside():
                 _report(warned, Output.TEXT)
             warned = []

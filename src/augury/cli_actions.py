@@ -155,9 +155,9 @@ def run_command(
     _require(store)
     import asyncio
 
-    from augury.actions.binding import Surroundings
+    from augury.actions.binding import CannotCarryOut, Surroundings
     from augury.actions.deliver import Ends
-    from augury.actions.run import CannotCarryOut, carry_out, would_carry_out
+    from augury.actions.run import carry_out, would_carry_out
     from augury.server.given import elsewhere, engine_name, settings_at
 
     _find_modules_here()
@@ -202,12 +202,15 @@ def act_command(
     secret_env: SecretOption = None,
     to: ToOption = None,
     token_env: TokenOption = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", metavar="FILE", help="The tokens of those who may look, pause and resume."),
+    ] = None,
 ) -> None:
     """Carry out the actions that one or more engines post to /actions, as BIND statements and settings say."""
     import asyncio
 
-    from augury.actions.binding import Surroundings
-    from augury.actions.run import CannotCarryOut
+    from augury.actions.binding import CannotCarryOut, Surroundings
     from augury.server.given import keys_in, settings_at
     from augury.server.living import live_executors
 
@@ -216,7 +219,8 @@ def act_command(
     with _failing():
         around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo)
         try:
-            asyncio.run(live_executors(around, host, port, _tell, keys_in(secret_env, os.environ)))
+            keys = keys_in(secret_env, os.environ)
+            asyncio.run(live_executors(around, host, port, _tell, keys, tokens=tokens))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
 

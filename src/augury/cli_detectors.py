@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from augury.algebra.program import Program
 
 ProgramArgument = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")]
+TokensOption = Annotated[
+    Path | None, typer.Option("--tokens", metavar="FILE", help="The tokens of those who may ask at --port.")
+]
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen at.")]
 
 
@@ -37,6 +40,7 @@ def sense_command(
         str | None,
         typer.Option("--token-env", metavar="NAME", help="The environment variable with a token that posts."),
     ] = None,
+    tokens: TokensOption = None,
 ) -> None:
     """Run the detectors of a program, and feed one or more engines with what they see."""
     for url in to:
@@ -52,7 +56,7 @@ def sense_command(
     sys.path.insert(0, "")  # detectors in Python are found where the command is given
     try:
         token = token_in(token_env, os.environ)
-        living = live_detectors(compiled, to, state, _tell, once=once, host=host, port=port, token=token)
+        living = live_detectors(compiled, to, state, _tell, once=once, host=host, port=port, token=token, tokens=tokens)
         code = asyncio.run(living)
     except (CannotServe, BadDetector) as error:
         _tell(f"error: {error}")

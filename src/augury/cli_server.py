@@ -72,9 +72,8 @@ def serve_command(
 ) -> None:
     """Run a program live behind HTTP: it follows the wall clock, and takes events by POST to /v1/events."""
     compiled = compiled_or_exit(program)
-    from augury.actions.binding import Surroundings
+    from augury.actions.binding import CannotCarryOut, Surroundings
     from augury.actions.python import NoFunction
-    from augury.actions.run import CannotCarryOut
     from augury.detectors.sensor import BadDetector
     from augury.engine.plan import CannotRun
     from augury.local.running import CannotRecover

@@ -41,9 +41,11 @@ def run_suites(
     """Run tests of programs: events that come, and what is expected of them."""
     if update and "-" in suites:
         raise typer.BadParameter("standard input cannot be rewritten", param_hint="--update")
+    from augury.local.bar import bar_on
     from augury.trying.suite_verb import tested
 
-    found = tested(suites, seed, update=update, stopwatch=time.perf_counter)
+    with bar_on(sys.stderr) as bar:
+        found = tested(suites, seed, update=update, stopwatch=time.perf_counter, tell=bar.tell)
     match output:
         case Report.TEXT:
             _print_text(found, seed)

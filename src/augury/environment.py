@@ -1,8 +1,8 @@
 """The world as the rim sees it: clock, chance, sleep, network and files, behind one small object.
 
-Whoever runs detectors, engines and executors takes an `Environment`; `real()` is the machine itself, `simulated` one
-that a seed decides, so that a run can be had again exactly. Nothing else in these folders reads a clock, draws a
-number, sleeps, opens a connection or a file.
+Engines, detectors, executors and who runs them take an `Environment`; `real()` is the machine itself, `simulated` one
+that a seed decides, so that a run can be had again exactly. Who has one reads no other clock, draws no other number
+and does not sleep by itself: `tests/test_architecture.py` has the list of those who do, and why that decides nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ import os
 import random
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from tempfile import TemporaryFile
+from threading import Thread
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
+
+T = TypeVar("T")
+
+_TOLD_BYTES_MAX: Final = 1_000
+"""Of what a command wrote to standard error, the end."""
 
 
 class Unreachable(OSError):
@@ -139,6 +146,14 @@ class Environment(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+        ...
+
+    def block(self, seconds: float) -> None:
+        """Wait where nothing else can go on meanwhile: in a thread that has no loop."""
+        ...
+
+    def together(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """Do all of these at the same time; gives what each gave, once all are done, or raises what one raised."""
         ...
 
     async def run(self, words: Sequence[str], given: bytes, seconds: float) -> Ended:
@@ -296,22 +311,53 @@ class Machine:
         """Wait."""
         await asyncio.sleep(seconds)
 
+    def block(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(max(seconds, 0.0))
+
+    def together(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """Do them in threads, the first in this one."""
+        given: dict[int, T] = {}
+        failed: list[BaseException] = []
+
+        def do(number: int) -> None:
+            try:
+                given[number] = works[number]()
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [Thread(target=do, args=(number,), daemon=True) for number in range(1, len(works))]
+        for thread in threads:
+            thread.start()
+        if works:
+            do(0)
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise failed[0]
+        return [given[number] for number in range(len(works))]
+
     async def run(self, words: Sequence[str], given: bytes, seconds: float) -> Ended:
         """Run a command; one that takes too long is ended."""
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe
-        )
-        try:
-            async with asyncio.timeout(seconds):
-                _, told = await process.communicate(given)
-        except BaseException:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-            raise
-        assert process.returncode is not None
-        return Ended(process.returncode, told[-1_000:].decode("utf-8", "replace"))
+        # Files and no pipes: a process that the command leaves behind would hold those, and be waited for.
+        with TemporaryFile() as asked, TemporaryFile() as told:
+            asked.write(given)
+            asked.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=asked, stdout=asyncio.subprocess.DEVNULL, stderr=told
+            )
+            try:
+                async with asyncio.timeout(seconds):
+                    exit_code = await process.wait()
+            except BaseException:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+                raise
+            size = os.fstat(told.fileno()).st_size
+            # Not by seeking: whoever is left behind writes where the file stands.
+            end = os.pread(told.fileno(), _TOLD_BYTES_MAX, max(size - _TOLD_BYTES_MAX, 0))
+        return Ended(exit_code, end.decode("utf-8", "replace"))
 
 
 @asynccontextmanager

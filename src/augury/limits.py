@@ -152,7 +152,7 @@ BREAKER_SECONDS_MAX: Final = 60.0
 """How long nothing is tried at a target at most: so late is noticed that it is back."""
 
 DELIVERIES_READ_MAX: Final = 200
-"""Actions of one name that are read from an outbox at once, and so about as many as wait in memory for a target."""
+"""Actions that wait in memory for one target; what is under way, or done and not yet noted, is not among them."""
 
 SERVER_BODY_BYTES_MAX: Final = 16_000_000
 """Size of one request to a server: it is read whole. Lines of events are read as they come, and may be more."""
@@ -188,3 +188,6 @@ SERVER_HEARTBEAT_SECONDS: Final = 15.0
 """How often a live client hears that nothing has happened: proxies close what is silent."""
 POST_DEPTH_MAX: Final = 32
 """Events that rules post at events that rules posted, and so on: a rule that posts what triggers it would never end."""
+
+SUITE_ORDERS_MAX: Final = 50_000
+"""Arrival orders of one test: all of eight events that are seen at once, some minutes of work."""

@@ -43,20 +43,21 @@ class Faults:
 
 @dataclass(slots=True)
 class World:
-    """A world; `random` decides about faults and is what its inhabitants draw from."""
+    """A world; `random` decides about faults and is what its inhabitants draw from, `now` is when it begins."""
 
     seed: int
     faults: Faults = field(default_factory=Faults)
     variables: Mapping[str, str] = field(default_factory=dict)
     now: int = START_US
     random: random.Random = field(init=False)
+    began: int = field(init=False)
     network: SimulatedNetwork = field(init=False)
     files: SimulatedFiles = field(init=False)
     commands: dict[str, Callable[[Sequence[str], bytes], Ended]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin."""
-        self.random = random.Random(self.seed)
+        self.random, self.began = random.Random(self.seed), self.now
         self.network, self.files = SimulatedNetwork(self), SimulatedFiles(self)
 
     def now_us(self) -> int:
@@ -64,12 +65,33 @@ class World:
         return self.now
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return (self.now - START_US) / 1_000_000
+        """Seconds since it began."""
+        return (self.now - self.began) / 1_000_000
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait; only in the loop of a world does its time pass."""
+        if not isinstance(asyncio.get_running_loop(), _Loop):
+            raise RuntimeError("the time of a world passes inside `World.live`: an engine follows it by follow()")
         await asyncio.sleep(seconds)
+
+    def block(self, seconds: float) -> None:
+        """Wait; nobody else does anything meanwhile, and what is due by then comes late."""
+        self.now += _microseconds(seconds)
+
+    def together(self, works: Sequence[Callable[[], T]]) -> list[T]:
+        """Do them one after the other, in an order that the seed decides: threads take turns as they please."""
+        order = list(range(len(works)))
+        self.random.shuffle(order)
+        given: dict[int, T] = {}
+        failed: list[BaseException] = []
+        for number in order:
+            try:
+                given[number] = works[number]()
+            except BaseException as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+        return [given[number] for number in range(len(works))]
 
     async def run(self, words: Sequence[str], given: bytes, seconds: float) -> Ended:
         """Run a command of this world, by its first word."""
@@ -107,9 +129,13 @@ class _Waiting(selectors.SelectSelector):
         """Nothing comes from outside."""
         if timeout is None:
             raise Stuck("everybody waits, and for nothing that will ever come")
-        # Rounded up, or the loop would be a hair too early for its timer for ever.
-        self._world.now += 0 if timeout <= 0 else int(timeout * 1_000_000) + 1
+        self._world.now += _microseconds(timeout)
         return []
+
+
+def _microseconds(seconds: float) -> int:
+    """Rounded up, or a loop would be a hair too early for its timer for ever."""
+    return 0 if seconds <= 0 else int(seconds * 1_000_000) + 1
 
 
 class _Loop(asyncio.SelectorEventLoop):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
@@ -101,9 +103,12 @@ def made(
 
 async def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
     """Wait until something holds; fail if it never does."""
-    async with asyncio.timeout(seconds):
-        while not holds():
-            await asyncio.sleep(0.005)
+    over = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < over, (
+            f"it did not come about within {seconds:g} s: {inspect.getsource(holds).strip()}"
+        )
+        await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -114,6 +119,8 @@ async def running(detectors: Detectors) -> AsyncIterator[Detectors]:
         yield detectors
     finally:
         detectors.stop()
+        done, _ = await asyncio.wait([task], timeout=60)
+        assert done, f"the detectors go on 60 s after they were stopped: {detectors.status()}"
         await task
 
 

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from augury.local.store.outbox import open_outbox
 from augury.local.store.waiting import State, Wanted
-from tests.acting.targets import action, fill, target
+from tests.acting.targets import Target, action, fill, target
 
 COUNT = 250
 
@@ -63,23 +63,29 @@ def test_killed_at_random_instants(kind: str, kills: int, tmp_path: Path, reques
 
     async def work() -> None:
         async with target(behave) as found:
-            for _ in range(kills):
+            for number in range(kills):
                 before = len(found.got)
+                # Those before it may have carried out all there was: then this one would ask for nothing.
+                fill(url, [action(COUNT + number, "tell", {"resource": f"r{number}"})])
                 process = await _begin(url, found.url)
-                while len(found.got) == before:
-                    await asyncio.sleep(0.005)
-                await asyncio.sleep(chance.random() * 0.3)
-                process.kill()
-                await asyncio.to_thread(process.wait)
+                try:
+                    await _until_asked(found, before, process)
+                    await asyncio.sleep(chance.random() * 0.3)
+                finally:
+                    process.kill()
+                    await asyncio.to_thread(process.wait)
                 _require_truth(url, succeeded)
             process = await _begin(url, found.url)
-            assert await asyncio.to_thread(process.wait, 60) == 0
+            try:
+                assert await asyncio.to_thread(process.wait, 60) == 0
+            finally:
+                process.kill()
 
     asyncio.run(work())
     outbox = open_outbox(url, alone=False)
     states = {one.action.idempotency_key: one for one in outbox.listed(Wanted())}
     outbox.close()
-    assert len(states) == COUNT
+    assert len(states) == COUNT + kills
     dead = {key for key in states if key.endswith("7")}
     assert {key for key, one in states.items() if one.state is State.DEAD} == dead
     assert {states[key].reason for key in dead} == {"answered 400 Bad Request"}
@@ -91,9 +97,23 @@ def test_killed_at_random_instants(kind: str, kills: int, tmp_path: Path, reques
 async def _begin(url: str, hook: str) -> subprocess.Popen[bytes]:
     process = subprocess.Popen([sys.executable, "-c", DELIVERER, url, hook], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    assert await asyncio.to_thread(process.stdout.readline) == b"begun\n"
+    try:
+        async with asyncio.timeout(60):
+            assert await asyncio.to_thread(process.stdout.readline) == b"begun\n"
+    except BaseException:
+        process.kill()  # or who reads its line would wait for it, and the loop for who reads
+        raise
     process.stdout.close()
     return process
+
+
+async def _until_asked(found: Target, before: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait for the first thing that a deliverer asks for."""
+    over = time.monotonic() + 60
+    while len(found.got) == before:
+        assert process.poll() is None or len(found.got) > before, "the deliverer ended, and has asked for nothing"
+        assert time.monotonic() < over, "the deliverer has asked for nothing within 60 s"
+        await asyncio.sleep(0.005)
 
 
 def _require_truth(url: str, succeeded: Counter[str]) -> None:

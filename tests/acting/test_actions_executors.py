@@ -16,6 +16,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,14 @@ from augury.actions.log import Log
 from augury.actions.mail import Mail, MailServer
 from augury.actions.mqtt import Mqtt, MqttServer
 from augury.actions.nats import Nats
-from augury.actions.python import NoFunction, Python, function_named, registered
+from augury.actions.python import Function, NoFunction, Python, function_named, registered
 from augury.actions.sql import Sql
 from augury.actions.webhook import Webhook, outcome_of, retry_after
 from augury.environment import real
 from augury.local.running import LocalEngine
 from augury.local.store.waiting import Waiting
 from tests.acting.targets import START, delivery, drip, dripping_head, free_port, hang, program, target
+from tests.clocks import Clock
 
 REDIRECTED = "redirects are not followed, bind the action to where it is"
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode()
@@ -244,16 +246,23 @@ def test_functions_are_called_with_the_arguments() -> None:
     def gives_up(*_: str) -> None:
         raise GiveUp("no such owner")
 
-    outcomes = [run(tried(Python(one, 2, 5)))[0] for one in (plain, knowing, fails, gives_up, lambda only: None)]
+    outcomes = [
+        run(tried(Python(partial(_itself, one), 2, 5)))[0]
+        for one in (plain, knowing, fails, gives_up, lambda only: None)
+    ]
     assert seen == [("low", "milk"), "key-1"]
     assert outcomes[:4] == [Delivered(), Delivered(), Again("no route"), Dead("no such owner")]
     assert isinstance(outcomes[4], Dead)
     assert "too many positional arguments" in outcomes[4].reason
 
 
+def _itself(function: Function) -> Function:
+    return function
+
+
 def test_a_function_that_hangs_keeps_to_its_places() -> None:
     async def work() -> None:
-        executor = Python(lambda *_: time.sleep(3), 1, 0.1)
+        executor = Python(lambda: lambda *_: time.sleep(3), 1, 0.1)
         assert await tried(executor, delivery()) == [Again("the function took longer than 0.1 s")]
         [busy] = await tried(executor, delivery())
         assert isinstance(busy, Again)
@@ -307,6 +316,18 @@ def test_a_command_gets_json_and_no_shell(tmp_path: Path) -> None:
     ]
 
 
+def test_who_a_command_leaves_behind_is_not_waited_for() -> None:
+    """It holds what the command had as its standard input and error."""
+    lasting, began = "import time; time.sleep(25)", time.monotonic()
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {lasting!r}]); sys.exit('out of paper')"
+    assert run(tried(Command((sys.executable, "-c", code), 20))) == [
+        Again(f"`{sys.executable}` ended with 1: out of paper")
+    ]
+    slow = Command((sys.executable, "-c", f"{code.partition('sys.exit')[0]}{lasting}"), 0.5)
+    assert run(tried(slow)) == [Again(f"`{sys.executable}` took longer than 0.5 s and was ended")]
+    assert time.monotonic() - began < 20
+
+
 def test_only_listed_commands_may_run() -> None:
     allowed = ("notify-send", "/usr/bin/logger")
     assert refusal(("notify-send", "hello"), allowed) is None
@@ -319,14 +340,14 @@ def test_only_listed_commands_may_run() -> None:
 
 
 def test_an_action_becomes_an_event_once(tmp_path: Path) -> None:
-    with LocalEngine(program(), tmp_path / "engine.db", clock=lambda: START) as engine:
+    with LocalEngine(program(), tmp_path / "engine.db", environment=Clock(START)) as engine:
         executor = Event("Approved", ("resource", "amount"), EnginePoster(engine), 5)
         one = delivery(1, "milk", 2.5)
         assert run(tried(executor, one, one, delivery(2, "beer", 1))) == [Delivered()] * 3
         assert run(tried(executor, delivery(3, "beer"))) == [
             Dead("the action has 1 arguments, and `Approved` has 2 attributes")
         ]
-        engine.clock = None
+        engine.environment = None
         engine.advance_to("2100-01-01T00:00:00Z")
         history = engine.history("Approved")
         assert [(row["resource"], float(row["amount"]), row["event_id"]) for row in history.to_pylist()] == [

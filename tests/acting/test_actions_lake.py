@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from augury.actions.binding import Surroundings
+from augury.actions.binding import CannotCarryOut, Surroundings
 from augury.actions.carrying import Carrying, require_bound
-from augury.actions.run import CannotCarryOut
 from augury.api import compile
 from augury.engine.ledger import ledger_of
 from augury.event import key_of
@@ -236,7 +235,9 @@ def test_killed_while_it_carries_out_nothing_is_lost(made: Made, tmp_path: Path)
             assert process.stderr is not None
             process.wait()
             process.stderr.close()
-    done = subprocess.run([*command, "--once"], cwd=tmp_path, env=around, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, "--once"], cwd=tmp_path, env=around, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     found = listed(made.path)
     assert {one.state for one in found} == {State.DELIVERED}

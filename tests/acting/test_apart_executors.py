@@ -182,7 +182,7 @@ def test_no_more_at_once_than_there_are_places_however_many_engines() -> None:
     async def work() -> None:
         async with served(places=2, waits=True) as there:
             asking = [asyncio.create_task(there.send(delivery(), f"e{n}")) for n in range(6)]
-            while there.executors.under_way < 6:
+            while there.executors.under_way < 6 or there.doer.at_once < 2:
                 await asyncio.sleep(0.01)
             there.doer.go.set()
             assert [one.status for one in await asyncio.gather(*asking)] == [204] * 6

@@ -308,6 +308,27 @@ def test_messages_are_taken_once_over_restarts_of_detectors_and_broker(tmp_path:
     assert sensors(sink) == list(range(8))
 
 
+def test_detectors_end_while_messages_come(tmp_path: Path, broker: Nats | Mqtt) -> None:
+    async def all_of_it() -> None:
+        await broker.send()
+        over = asyncio.Event()
+
+        async def go_on() -> None:
+            while not over.is_set():
+                await broker.send(*map(reading, range(20)))
+
+        sending = asyncio.create_task(go_on())
+        async with real() as environment:
+            for number in range(8):
+                sink = Remembers()
+                async with running(made(tmp_path / str(number), environment, [broker.detection()], {"e": sink})):
+                    await until(lambda sink=sink: bool(sink.lines))  # type: ignore[misc]
+        over.set()
+        await sending
+
+    asyncio.run(all_of_it())
+
+
 @pytest.mark.parametrize("forgets", [False, True])
 def test_what_was_kept_and_not_acknowledged_comes_again_and_is_absorbed(
     tmp_path: Path, broker: Nats | Mqtt, monkeypatch: pytest.MonkeyPatch, forgets: bool

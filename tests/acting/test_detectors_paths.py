@@ -201,5 +201,6 @@ def test_check_loads_readers_of_pages_only_for_pages() -> None:
         "DETECT A FROM HTML 'http://a/' EVERY 1h ITEMS 'tr' FIELDS (b = 'td');",
         "DETECT A FROM HTML 'http://a/' EVERY 1h ITEMS 'xpath://tr' FIELDS (b = 'td');",
     ]
-    done = subprocess.run([sys.executable, "-c", script, *programs], capture_output=True, text=True, check=True)
+    words = [sys.executable, "-c", script, *programs]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.splitlines() == ["", "cssselect", "cssselect lxml"]

@@ -18,6 +18,7 @@ from augury.detectors.sinks import EngineSink, NotTaken
 from augury.detectors.spool import Spool
 from augury.environment import Machine, RealFiles, real
 from tests.acting.sensing import PROGRAM, Remembers, detection, made, running, until
+from tests.clocks import Clock
 
 
 class Counter:
@@ -206,7 +207,7 @@ def test_events_reach_an_engine_in_this_process_once(tmp_path: Path) -> None:
         async with real() as environment:
             await made(folder, environment, [wanted], {"e": EngineSink(engine, "e")}).run_once()
 
-    with LocalEngine(PROGRAM, tmp_path / "store.db", clock=lambda: 10_000_000_000_000_000) as engine:
+    with LocalEngine(PROGRAM, tmp_path / "store.db", environment=Clock(10_000_000_000_000_000)) as engine:
         asyncio.run(feed(engine, tmp_path / "one"))
         asyncio.run(feed(engine, tmp_path / "two"))  # who forgot where it was sends the same ids again
         ticks = engine.advance_to(show_time(10_000_000_002_000_000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -141,7 +142,9 @@ def test_a_connection_that_is_lost_is_made_again_and_no_row_is_there_twice(postg
         assert await asyncio.to_thread(execute, postgres_url, end) == [(True,)]
         for number in (3, 1):
             outcome: Outcome = Again("not tried yet")
+            over = time.monotonic() + 60
             while isinstance(outcome, Again):  # the first of them finds out
+                assert time.monotonic() < over, f"it is not carried out within 60 s: {outcome}"
                 [outcome] = await tried(executor, number)
             outcomes.append(outcome)
         await executor.close()
@@ -164,7 +167,8 @@ def test_many_actions_at_once_make_the_table_once(tmp_path: Path, postgres_url: 
             outbox = StoredOutbox(open_outbox(url, alone=True))
             executor = Sql(postgres_url, "acts", 8, 10)
             deliverer = Deliverer(outbox, {"tell": Carrier(executor)}, environment)
-            await deliverer.run(Ends.SETTLED)
+            async with asyncio.timeout(120):
+                await deliverer.run(Ends.SETTLED)
             await outbox.close()
             await executor.close()
             return deliverer.counts.delivered

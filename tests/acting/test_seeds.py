@@ -1,8 +1,10 @@
-"""A thousand worlds: detectors, an engine and a deliverer, among delays, failures, lost answers and crashes.
+"""A thousand worlds: detectors, a live engine and a deliverer, among delays, failures, lost answers and crashes.
 
-Each seed decides a random program, its events, and everything that goes wrong; in the end the history, the occurrences
-and the actions are those of the reference, every action was carried out or is a dead letter with its reason, and those
-of one event came in order. The seed that fails is in the message: `one_world(SEED)` has it again, instant by instant.
+Each seed decides a random program, its events, and everything that goes wrong: the engine follows the clock of its
+world, its store fails before or after it wrote, the process dies in the middle of that or between two instants, and
+another takes up what it left. In the end the history, the occurrences and the actions are those of the reference over
+what was posted, every action was carried out or is a dead letter with its reason, and those of one event came in
+order. The seed that fails is in the message: `one_world(SEED)` has it again, instant by instant.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -21,51 +24,80 @@ from augury.algebra.wiring import Detection, SourceKind
 from augury.api import compile
 from augury.detectors.opening import opened
 from augury.detectors.run import Detectors
-from augury.detectors.sensor import SourceFailed
-from augury.detectors.sinks import EngineSink, NotTaken
+from augury.detectors.sinks import EngineSink
+from augury.engine.lines import tick_lines
+from augury.engine.plan import engine_plan
 from augury.engine.ports import Post, Snapshot
-from augury.engine.tick import tick_at_most, tick_reading
+from augury.engine.state import initial
 from augury.engine.ticked import Ticked
 from augury.environment import Request, Response
-from augury.kernels.reference.bitemporal import Raw, Run
+from augury.history.values import as_microseconds
+from augury.kernels.reference.bitemporal import Raw, Run, run
+from augury.kernels.reference.bitemporal.resolution import arrived, timed
 from augury.local.running import LocalEngine
-from augury.local.store.errors import StoreError, StoreFailed
+from augury.local.store.errors import StoreFailed
 from augury.local.store.memory import MemoryStore
 from augury.local.store.waiting import State, Wanted
 from augury.simulated import Faults, World
 from tests.bitemporal.corpus import json_of
-from tests.bitemporal.generate import Generated, generate, generate_mixed
+from tests.bitemporal.duck import selects_of
+from tests.bitemporal.generate import SECOND, Generated, generate, generate_mixed
 from tests.bitemporal.local import run_of
-from tests.bitemporal.test_reference import reference
 from tests.bitemporal.told import difference
 
 TARGET = "http://target.example"
 WORLDS, BLOCKS = 1_000, 10
+LONGEST_SECONDS = 3_600
+"""Within that all events have come and were read, in every world."""
+
+
+class Died(BaseException):
+    """The process is gone, here and now."""
 
 
 class FailingStore(MemoryStore):
-    """A store that outlives engines, and at times fails: before it wrote something, or when it was to say so."""
+    """A store that outlives engines, and at times fails, or the process with it: before it wrote something, or after.
+
+    It remembers who was told what, and when: `diary`.
+    """
 
     def __init__(self, case: Generated, world: World, chance: float) -> None:
         super().__init__(case.program)
         self.world, self.chance = world, chance
-        self.lines: dict[int, str] = {}
+        self.outbox = MemoryOutbox()
+        self.posted: dict[int, dict[str, Any]] = {}
+        self.taken: dict[int, int] = {}
+        """By place, the tick that was the last when another took it."""
+        self.started = self.since = 0
+        self.diary: list[tuple[int, object]] = []
 
     def append(self, posts: Sequence[Post]) -> list[int]:
         self._may_fail()
         places = super().append(posts)
-        self.lines.update(zip(places, (post.line for post in posts), strict=True))
+        self.posted.update(zip(places, (json.loads(post.line) for post in posts), strict=True))
+        self.diary.append((self.world.now_us(), list(posts)))
         self._may_fail()
         return places
 
     def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
         self._may_fail()
+        last = self.last_tick()
         super().commit(ticks, taken, snapshot)
+        if last is None:
+            last = self.since = self.started
+        self.taken.update(dict.fromkeys(taken, last))
+        for one in ticks:
+            self.outbox.add(one.action_rows())
+            self.diary.append((self.world.now_us(), one))
         self._may_fail()
 
     def _may_fail(self) -> None:
         if self.world.happens(self.chance):
+            self.diary.append((self.world.now_us(), "it failed"))
             raise StoreFailed("the disk is away just now")
+        if self.world.happens(self.chance / 2):
+            self.diary.append((self.world.now_us(), "it died"))
+            raise Died
 
 
 @dataclass
@@ -92,98 +124,97 @@ class Target:
 
 @dataclass
 class Life:
-    """A program at work in a world; what crashes is made anew from what was kept."""
+    """A program at work in a world; what dies is made anew from what was kept."""
 
     world: World
     case: Generated
     raws: tuple[Raw, ...]
     store: FailingStore
     target: Target
-    outbox: MemoryOutbox = field(default_factory=MemoryOutbox)
     crashes: int = 0
     reports: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.world.network.hosts["target.example"] = self.target
         self.names = sorted({raw.event_class for raw in self.raws})
+        self.ids = {raw.event_id for raw in self.raws}
+        self.over = asyncio.Event()
         for name in self.names:
             self.world.files.append(f"in/{name}.jsonl", b"")
-        self.engine = self._engine()
-
-    def _engine(self) -> LocalEngine:
-        return LocalEngine(
-            self.case.program, self.store, snapshot_versions_min=self.world.random.choice([1, 8, 10_000])
-        )
-
-    def crash(self) -> bool:
-        """Whether what is at work dies now."""
-        dies = self.world.happens(0.2)
-        self.crashes += dies
-        return dies
 
     async def lead(self) -> None:
-        """Let all events come, tick by tick, and carry out what fires meanwhile; then all that is left."""
-        chronon_us = self.case.program.settings.chronon_us
-        delivering = asyncio.create_task(self.deliver_for_ever())
-        by_tick: dict[int, list[Raw]] = {}
-        for raw in self.raws:
-            by_tick.setdefault(tick_reading(raw.det_time or 0, chronon_us), []).append(raw)
-        last = tick_at_most(self.case.until, chronon_us)
-        for tick in sorted({*by_tick, last}):
-            if tick <= last:
-                self.come(by_tick.get(tick, ()))
-                await self.sense()
-                await self.advance(tick)
-        delivering.cancel()
-        await asyncio.gather(delivering, return_exceptions=True)
+        """Let all events come, and one process after the other read them and act; then carry out what is left."""
+        coming = asyncio.create_task(self.come())
+        async with asyncio.timeout(LONGEST_SECONDS):
+            while not self.over.is_set():
+                await self.be_at_work(self.world.random.uniform(0, 120))
+                await self.world.sleep(self.world.random.choice([0, self.world.random.uniform(0, 20)]))
+        await coming
         await self.deliverer().run(Ends.SETTLED)
 
-    def come(self, raws: Sequence[Raw]) -> None:
-        for raw in raws:
-            row = json.dumps(json_of(self.case.program, raw))
-            self.world.files.append(f"in/{raw.event_class}.jsonl", f"{row}\n".encode())
+    async def come(self) -> None:
+        """Events appear where detectors look, around the time that some of them claim as theirs."""
+        for raw in self.raws:
+            assert raw.det_time is not None
+            at = raw.det_time + int(self.world.random.uniform(-5, 5) * SECOND)
+            await self.world.sleep((at - self.world.now_us()) / SECOND)
+            row = json_of(self.case.program, raw)
+            if self.world.happens(0.3):
+                del row["det_time"]  # it is that of who sees it
+            self.world.files.append(f"in/{raw.event_class}.jsonl", f"{json.dumps(row)}\n".encode())
 
-    async def sense(self) -> None:
-        """Let the detector see all that came, and the engine take it, however often that fails."""
-        detections = [Detection(name, name, SourceKind.FILE, f"in/{name}.jsonl") for name in self.names]
-        while True:
-            try:
-                sinks = {"engine": EngineSink(self.engine, "engine")}
-                detectors = opened(self.case.program, self.world, detections)
-                looking = Detectors(detectors, sinks, "state", self.world, report=self.reports.append)
-                await looking.run_once()
-                return
-            except (SourceFailed, NotTaken, OSError):
-                await self.world.sleep(self.world.random.uniform(0, 10))
-            if self.crash():
-                self.engine = self._engine()
+    async def be_at_work(self, seconds: float) -> None:
+        """A process: it goes on for so long, or until it dies."""
+        world, chronon_us = self.world, self.case.program.settings.chronon_us
+        engine = LocalEngine(
+            self.case.program,
+            self.store,
+            environment=world,
+            snapshot_versions_min=world.random.choice([1, 5, 10_000]),
+        )
+        try:
+            detectors = self.detectors(engine)
+        except OSError:
+            return  # what it remembers cannot be read just now
+        # What was posted to one that died before its first tick keeps its time.
+        began = min([world.now_us(), *(post.det_time for _, post in self.store.waiting())])
+        self.store.started = began // chronon_us * chronon_us
+        engine.when_kept = self.look
+        works = [engine.follow(), detectors.run(), self.deliverer().run(Ends.NEVER), self.over.wait()]
+        tasks = [asyncio.create_task(work) for work in works]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            self.crashes += not done
+        except Died:
+            self.crashes += 1
+        finally:
+            self.reports += engine.reports
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def advance(self, tick: int) -> None:
-        while True:
-            if self.crash():
-                self.engine = self._engine()
-            try:
-                self.engine.advance_to(tick)
-                break
-            except StoreError:
-                await self.world.sleep(self.world.random.uniform(0, 10))
-        for one in self.store.ticks:
-            self.outbox.add(one.action_rows())
+    def look(self) -> None:
+        """Note when all that came was read, and time has gone as far as it should."""
+        store, last = self.store, self.store.last_tick()
+        if last is None or last < self.case.until:
+            return
+        if {store.posted[place]["event_id"] for place in store.taken} == self.ids:
+            self.over.set()
 
-    async def deliver_for_ever(self) -> None:
-        """A deliverer, and after each crash another."""
-        while True:
-            seconds = self.world.random.uniform(0, 100)
-            try:
-                async with asyncio.timeout(seconds):
-                    await self.deliverer().run(Ends.NEVER)
-            except TimeoutError:
-                self.crashes += 1
+    def detectors(self, engine: LocalEngine) -> Detectors:
+        every_us = self.world.random.randrange(2, 10) * SECOND
+        detections = [Detection(name, name, SourceKind.FILE, f"in/{name}.jsonl", every_us) for name in self.names]
+        sinks = {"engine": EngineSink(engine, "engine")}
+        return Detectors(
+            opened(self.case.program, self.world, detections), sinks, "state", self.world, report=self.reports.append
+        )
 
     def deliverer(self) -> Deliverer:
         carrier = Carrier(Webhook(TARGET, 10.0, is_public=False), retries=1_000)
         names = {statement.name for plan in self.case.program.classes for statement in _actions(plan)}
-        return Deliverer(self.outbox, dict.fromkeys(names, carrier), self.world, look_seconds=5.0)
+        return Deliverer(self.store.outbox, dict.fromkeys(names, carrier), self.world, look_seconds=5.0)
 
 
 def _actions(plan):
@@ -201,48 +232,56 @@ def case_of(seed: int) -> tuple[Generated, tuple[Raw, ...]]:
     return case, tuple(raws)
 
 
-def one_world(seed: int) -> Life:
-    """The world of a seed, lived to its end and compared with the reference."""
-    world = World(seed)
+def lived(seed: int) -> Life:
+    """The world of a seed, lived to its end."""
+    case, raws = case_of(seed)
+    world = World(seed, now=(raws[0].det_time or 0) - seed % 7 * SECOND)
     calm = world.random.random()
     world.faults = Faults(0.2 * calm, 0.2 * calm, 0.05 * calm, 20.0 * calm)
-    case, raws = case_of(seed)
     life = Life(world, case, raws, FailingStore(case, world, 0.1 * calm), Target(world))
     world.live(life.lead())
+    return life
+
+
+def one_world(seed: int) -> Life:
+    """The world of a seed, lived to its end and compared with the reference."""
+    life = lived(seed)
     _as_the_reference_says(life)
     _all_carried_out(life)
     return life
 
 
 def _as_the_reference_says(life: Life) -> None:
+    """What ticks did is what the reference says of all that was posted, each with the time that it got."""
+    program, store = life.case.program, life.store
     by_id = {raw.event_id: raw for raw in life.raws}
-    found = run_of(
-        life.case.program,
-        life.engine._plan,
-        life.engine._state,
-        life.store.ticks,
-        lambda place: by_id[json.loads(life.store.lines[int(place.rsplit(":", 1)[1])])["event_id"]],
-    )
-    parts = difference(_once(reference(life.case.program, life.raws, life.case.until)), _once(found))
+    read = {place: _as_read(store.posted[place], by_id, last) for place, last in sorted(store.taken.items())}
+    assert {raw.event_id for raw in read.values()} == set(by_id), "all that came was read"
+    plan = engine_plan(program)
+    found = run_of(program, plan, initial(plan), store.ticks, lambda place: read[int(place.rsplit(":", 1)[1])])
+    wanted = run(program, selects_of(program), list(read.values()), store.last_tick(), store.since)
+    parts = difference(_sorted(wanted), _sorted(found))
     assert not parts, parts
 
 
-def _once(run: Run) -> Run:
-    """A run without what repeats add to it; of a class what has no `seq` is told by key or by place, as one likes."""
+def _as_read(row: dict[str, Any], by_id: dict[str | None, Raw], last_tick: int) -> Raw:
+    claimed = timed(replace(by_id[row["event_id"]], det_time=as_microseconds(row["det_time"])))
+    assert claimed is not None
+    assert claimed.det_time is not None
+    return replace(claimed, det_time=arrived(claimed.det_time, last_tick)[0])
+
+
+def _sorted(run: Run) -> Run:
+    """Of a class what has no `seq` is told by key or by place, as one likes."""
     ticks = (
-        replace(
-            one,
-            rejected=tuple(dict.fromkeys(one.rejected)),
-            absorbed=(),
-            published=tuple(sorted(one.published, key=lambda v: (v.event_class, v.seq or 0, repr(v.values)))),
-        )
+        replace(one, published=tuple(sorted(one.published, key=lambda v: (v.event_class, v.seq or 0, repr(v.values)))))
         for one in run.ticks
     )
     return replace(run, ticks=tuple(ticks))
 
 
 def _all_carried_out(life: Life) -> None:
-    listed = list(life.outbox.listed(Wanted()))
+    listed = list(life.store.outbox.listed(Wanted()))
     assert [one.action.idempotency_key for one in listed] == [
         action.idempotency_key for one in life.store.ticks for action in one.action_rows()
     ]
@@ -275,9 +314,16 @@ def test_whatever_goes_wrong_the_end_is_as_the_reference_says(block: int) -> Non
     assert crashes > WORLDS // BLOCKS, "something did go wrong"
 
 
+def written(life: Life) -> list[tuple[int, object]]:
+    """All that happened in a life, and when."""
+    shown = {Ticked: lambda one: (one.tick, one.counts(), one.seconds, list(tick_lines(one)))}
+    diary = [(now, shown[Ticked](one) if isinstance(one, Ticked) else one) for now, one in life.store.diary]
+    return [*diary, (life.world.now_us(), [life.target.done, life.reports, life.crashes])]
+
+
 def test_a_world_can_be_had_again() -> None:
-    for seed in (1, 2, 3):
-        one, other = one_world(seed), one_world(seed)
-        assert one.world.now_us() == other.world.now_us()
-        assert one.target.done == other.target.done
-        assert one.crashes == other.crashes
+    lives = {seed: written(lived(seed)) for seed in range(8)}
+    for seed, life in lives.items():
+        assert written(lived(seed)) == life, f"seed {seed}"
+    assert sum("it died" in map(str, (what for _, what in life)) for life in lives.values()) > 1
+    assert sum("it failed" in map(str, (what for _, what in life)) for life in lives.values()) > 1

@@ -77,23 +77,34 @@ def _start(folder: Path, run: int) -> dict[str, Any]:
         "--locale=C",
         "-N",
     ]
-    subprocess.run(initdb, check=True, **quiet)
-    options = f"-h 127.0.0.1 -p {port} -k {data} " + " ".join(f"-c {setting}" for setting in _SETTINGS)
-    command: list[str | Path] = [programs / "pg_ctl", "-D", data / "data", "-w", "-t", "60", "-l", data / "log"]
-    command += ["-o", options, "start"]
-    subprocess.run(command, check=True, **quiet)
-    watch = [sys.executable, "-c", _WATCH, str(run), str(data)]
-    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    os.posix_spawn(sys.executable, watch, os.environ, file_actions=nowhere, setsid=True)
-    found = {"url": f"postgresql://augury@127.0.0.1:{port}/postgres", "data": str(data)}
+    subprocess.run(initdb, check=True, timeout=120, **quiet)
+    _serve(data, port, run)
+    found = {"url": f"postgresql://augury@127.0.0.1:{port}/postgres", "data": str(data), "port": port}
     (folder / "postgres.json").write_text(json.dumps(found))
     return found
 
 
+def _serve(data: Path, port: int, run: int) -> None:
+    """Start the server over its data; it ends with the run, however that ends."""
+    programs, user = _binaries(), _user()
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": data, **user}
+    options = f"-h 127.0.0.1 -p {port} -k {data} " + " ".join(f"-c {setting}" for setting in _SETTINGS)
+    command: list[str | Path] = [programs / "pg_ctl", "-D", data / "data", "-w", "-t", "60", "-l", data / "log"]
+    command += ["-o", options, "start"]
+    subprocess.run(command, check=True, timeout=120, **quiet)
+    watch = [sys.executable, "-c", _WATCH, str(run), str(data)]
+    nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    os.posix_spawn(sys.executable, watch, os.environ, file_actions=nowhere, setsid=True)
+
+
 def _stop(data: Path) -> None:
-    command: list[str | Path] = [_binaries() / "pg_ctl", "-D", data / "data", "-m", "immediate", "-w", "stop"]
-    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd=data, **_user())
+    _crash(data)
     shutil.rmtree(data, ignore_errors=True)
+
+
+def _crash(data: Path) -> None:
+    command: list[str | Path] = [_binaries() / "pg_ctl", "-D", data / "data", "-m", "immediate", "-w", "stop"]
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, cwd=data, timeout=120, **_user())
 
 
 @pytest.fixture(scope="session")
@@ -123,12 +134,37 @@ def _alone(folder: Path) -> Iterator[None]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """A schema of its own for a test."""
+    with own_schema(postgres_server) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def own_server(folder: Path) -> Iterator[str]:
+    """The URL of a database of one process, for tests of other folders."""
+    server = _start(folder, os.getpid())
+    yield server["url"]
+    _stop(Path(server["data"]))
+
+
+@contextlib.contextmanager
+def away(folder: Path) -> Iterator[None]:
+    """The server of that folder crashes, and comes back over the same data when this ends."""
+    server = json.loads((folder / "postgres.json").read_text())
+    _crash(Path(server["data"]))
+    yield
+    _serve(Path(server["data"]), server["port"], os.getpid())
+
+
+@contextlib.contextmanager
+def own_schema(server: str) -> Iterator[str]:
+    """The URL of a schema that is gone afterwards."""
     import psycopg
 
     schema = f"t{uuid.uuid4().hex}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
+    with psycopg.connect(server, autocommit=True, connect_timeout=60) as connection:
+        connection.execute("SET lock_timeout = '60s'")  # who left a transaction open is told of, not waited for
         connection.execute(f"CREATE SCHEMA {schema}")
-        yield f"{postgres_server}?options=-csearch_path%3D{schema}"
+        yield f"{server}?options=-csearch_path%3D{schema}"
         connection.execute(f"DROP SCHEMA {schema} CASCADE")
 
 

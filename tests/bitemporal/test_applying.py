@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ import pytest
 import sqlalchemy as sa
 
 from augury.engine.replacing import CannotChange, Change, Kind, State, What
+from augury.environment import Machine
 from augury.local.running import LocalEngine
 from augury.local.store import tables as s
 from augury.local.store.errors import StoreFailed, StoreMismatch
 from augury.local.store.memory import MemoryStore
 from augury.local.store.sql import SqlStore, open_store
 from tests.bitemporal.stored import SECOND, START, program, tick_at
+from tests.clocks import Read
 
 ORDER = """
 CREATE MUTABLE SUBSCRIBED EVENT CLASS Order (account INT, amount INT) ID (account) LIFESPAN (1d)
@@ -374,6 +378,58 @@ def test_an_apply_that_fails_leaves_all_as_it_was(store_url: str, monkeypatch: p
         assert histories(engine) == histories(always)
 
 
+@contextmanager
+def answers_lost(engine: LocalEngine, *, then_gone: bool) -> Iterator[None]:
+    """What the store commits is kept, and the answer is lost; then, perhaps, it cannot be reached at all."""
+    store: Any = engine._store
+    dialect = store.writer.dialect
+    commit, begin = dialect.do_commit, dialect.do_begin
+    broken = dialect.dbapi.OperationalError("the connection was closed unexpectedly")
+    lost: list[bool] = []
+
+    def loses(connection: Any) -> None:
+        commit(connection)
+        if not lost:
+            lost.append(True)
+            raise broken
+
+    def gone(connection: Any) -> None:
+        if lost and then_gone:
+            raise broken
+        begin(connection)
+
+    dialect.do_commit, dialect.do_begin = loses, gone
+    try:
+        yield
+    finally:
+        dialect.do_commit, dialect.do_begin = commit, begin
+
+
+@pytest.mark.parametrize("then_gone", [False, True])
+def test_an_apply_whose_answer_is_lost_is_found_out(store_url: str, then_gone: bool) -> None:
+    before, after = program(ORDER + PAID + LARGE), program(ORDER + PAID + LARGE.replace("> 10", "> 25") + SETTLED)
+    with LocalEngine(before, store_url) as engine, LocalEngine(after) as always:
+        ran(engine, posts(), 4)
+        with answers_lost(engine, then_gone=then_gone):
+            if then_gone:
+                with pytest.raises(StoreFailed):
+                    engine.apply(after)
+                with pytest.raises(StoreFailed):  # it is not known which program to go on with
+                    engine.advance_to(tick_at(5))
+                assert engine.program is before
+            else:
+                assert {one.name for one in engine.apply(after).each if one.what != "same"} == {"Large", "Settled"}
+        later = posts(12, 12)
+        ran(engine, later, 9)
+        assert engine.program is after
+        ran(always, posts(), 4)
+        ran(always, later, 9)
+        assert histories(engine) == histories(always)
+    with LocalEngine(after, store_url) as engine, LocalEngine(after) as always:
+        ran(always, [*posts(), *later], 9)
+        assert histories(engine) == histories(always)
+
+
 KILLED = """
 import os, signal, sys
 from augury.local.store import sql
@@ -456,7 +512,7 @@ def test_a_chronon_that_is_half_read_is_read_to_its_end_by_the_program_of_then(p
 
 def test_an_engine_with_a_clock_waits_for_the_end_of_the_chronon(place: Any) -> None:
     began = time.time_ns() // 1000
-    with LocalEngine(program(ORDER), place, clock=lambda: time.time_ns() // 1000) as engine:
+    with LocalEngine(program(ORDER), place, environment=Machine()) as engine:
         engine.start()
         engine.notify({"event": "Order", "account": 1, "amount": 20})
         engine.apply(program(ORDER + LARGE))
@@ -464,3 +520,36 @@ def test_an_engine_with_a_clock_waits_for_the_end_of_the_chronon(place: Any) -> 
         assert engine.tick <= time.time_ns() // 1000
         assert engine.tick > began
         assert engine.history("Large").num_rows == 1
+
+
+def test_nobody_is_kept_waiting_for_the_end_of_a_long_chronon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often others read on before an apply comes by, it holds them up for a moment only."""
+    now, hour, order = [START], 3_600 * SECOND, {"event": "Order", "account": 1, "amount": 20}
+    with LocalEngine(program("SET CHRONON 1h;" + ORDER), environment=Read(lambda: now[0])) as engine:
+        slept: list[tuple[int, bool]] = []
+
+        def sleep(_: LocalEngine, microseconds: int) -> None:
+            free: list[bool] = []
+
+            def look() -> None:
+                free.append(engine._working.acquire(blocking=False))
+                if free[0]:
+                    engine._working.release()
+
+            asking = threading.Thread(target=look)
+            asking.start()
+            asking.join()
+            slept.append((microseconds, free[0]))
+            if len(slept) <= 4:  # another is quicker, and reads on in the next chronon
+                now[0] = (now[0] // hour + 1) * hour + SECOND
+                engine.notify(order)
+            else:
+                now[0] += microseconds
+
+        monkeypatch.setattr("augury.local.applying._sleep", sleep)
+        engine.notify(order)
+        engine.apply(program("SET CHRONON 1h;" + ORDER + LARGE))
+        assert engine.history("Large").num_rows == 5, "an order each"
+    *long, last = slept
+    assert [free for _, free in long] == [True] * 5, "nobody is held up while it waits"
+    assert (last[1], last[0] <= 3_200_000) == (False, True), "and at the end for a moment"

@@ -20,12 +20,13 @@ from augury.duck.selects import runnable
 from augury.engine.plan import CannotRun
 from augury.engine.ports import Post, Snapshot
 from augury.engine.ticked import Ticked
+from augury.environment import Machine
 from augury.history.arrivals import arrivals
 from augury.history.json_lines import read_line
 from augury.history.raw import RawRows
 from augury.history.schedule import TooManyDue
 from augury.local.posts import Posts
-from augury.local.running import LocalEngine, PostRefused, wall_clock
+from augury.local.running import LocalEngine, PostRefused
 from augury.local.store.errors import AlreadyCommitted, StoreFailed
 from augury.local.store.memory import MemoryStore
 from augury.local.store.sql import SqlStore, open_store
@@ -225,19 +226,20 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-class Shifted:
-    """The wall clock, some time before or after."""
+class Shifted(Machine):
+    """A machine whose clock is before or after the wall clock by some time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.by_us = 0
 
-    def __call__(self) -> int:
-        return wall_clock() + self.by_us
+    def now_us(self) -> int:
+        return super().now_us() + self.by_us
 
 
 def test_live_a_clock_that_goes_back_is_reported_and_ticks_go_on_when_it_has_caught_up() -> None:
     clock = Shifted()
-    with LocalEngine(compile(TICKING), clock=clock) as engine:
+    with LocalEngine(compile(TICKING), environment=clock) as engine:
         engine.start()
         engine.post({"event": "A", "k": 1})
         eventually(lambda: engine.history("A").num_rows == 1)
@@ -278,7 +280,7 @@ def test_live_an_event_without_a_time_or_with_none_is_read_at_the_next_tick() ->
     text = TICKING + "SOURCE B FROM COLUMNS (seen AS det_time);"
     with LocalEngine(compile(text)) as engine:
         engine.start()
-        before = wall_clock()
+        before = Machine().now_us()
         engine.post({"event": "A", "k": 1})
         engine.post({"event": "A", "k": 2, "det_time": None})
         engine.post({"event": "A", "k": 3, "detTime": None, "DET_TIME": None})
@@ -301,7 +303,7 @@ def test_stop_waits_for_the_tick_and_not_for_all_that_are_due() -> None:
     program = compile("CREATE CLOCK EVENT CLASS Beat EVERY 1s;")
     store = Slow(program)
     clock = Shifted()
-    with LocalEngine(program, store, clock=clock) as engine:
+    with LocalEngine(program, store, environment=clock) as engine:
         engine.start()
         engine.stop()
         clock.by_us = 3600 * SECOND
@@ -405,7 +407,7 @@ def test_live_a_full_disk_is_reported_once_and_ticks_are_made_up_for(tmp_path: P
     text = "CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT, s TEXT) ID (k) LIFESPAN (-1);"
     text += "CREATE CLOCK EVENT CLASS B EVERY 1s;"
     with LocalEngine(compile(text), str(tmp_path / "s.db")) as engine:
-        engine.post({"event": "A", "k": 1, "s": "x" * 50_000, "det_time": wall_clock() / SECOND})
+        engine.post({"event": "A", "k": 1, "s": "x" * 50_000, "det_time": Machine().now_us() / SECOND})
         engine.start()
         with full(engine):
             eventually(lambda: len(engine.reports) == 1)

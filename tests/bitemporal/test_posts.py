@@ -23,6 +23,7 @@ from augury.history.raw import RawRows, whole_json
 from augury.local.posts import _line
 from augury.local.running import LocalEngine
 from augury.local.store.memory import MemoryStore
+from tests.clocks import Clock
 
 PROGRAM = compile(
     """
@@ -89,7 +90,7 @@ def test_the_quick_way_to_a_line_says_the_same() -> None:
 
 def test_who_writes_for_others_is_not_lost_when_somebody_flushes(tmp_path: Path) -> None:
     """A flush may write the event of who leads, or of who is to lead next: the lead goes on all the same."""
-    with LocalEngine(PROGRAM, str(tmp_path / "s.db"), clock=lambda: 1_770_000_000_000_000) as engine:
+    with LocalEngine(PROGRAM, str(tmp_path / "s.db"), environment=Clock(1_770_000_000_000_000)) as engine:
         errors: list[BaseException] = []
 
         def post(number: int) -> None:
@@ -150,7 +151,7 @@ def test_who_is_interrupted_leaves_nobody_asleep(before: int, is_written: bool) 
     """One posts and its write takes long; `before` others, this thread and two more come, and this one leaves."""
     slow = Slow()
     given: Any = slow
-    engine = LocalEngine(PROGRAM, given, clock=lambda: 1_770_000_000_000_000)
+    engine = LocalEngine(PROGRAM, given, environment=Clock(1_770_000_000_000_000))
     waiting = engine._posts._queue
     others: list[Thread] = []
     errors: list[AssertionError] = []

@@ -46,6 +46,7 @@ from augury.local.store.tables import purged as purged_table
 from tests.bitemporal.corpus import json_of
 from tests.bitemporal.generate import SECOND, START, Generated, generate, generate_mixed
 from tests.bitemporal.local import Known, versions_of
+from tests.clocks import Read
 
 ROOT = Path(__file__).parents[2]
 
@@ -548,7 +549,9 @@ def test_of_what_many_threads_post_each_is_there_once(tmp_path: Path) -> None:
     clock = iter(range(10**9))
     errors: list[BaseException] = []
     watched: Any = store
-    with LocalEngine(program, watched, clock=lambda: START + next(clock) * 1000, snapshot_versions_min=50) as engine:
+    with LocalEngine(
+        program, watched, environment=Read(lambda: START + next(clock) * 1000), snapshot_versions_min=50
+    ) as engine:
 
         def post(thread: int) -> None:
             try:

@@ -31,7 +31,7 @@ from augury.engine.ports import Post, Snapshot, Store, Torn
 from augury.engine.ticked import Action, ClassActions, Failure, Phase, Ticked
 from augury.history.raw import Rejected
 from augury.local.store import tables as s
-from augury.local.store.errors import AlreadyCommitted, NoStore, StoreFailed, StoreInUse, StoreMismatch
+from augury.local.store.errors import AlreadyCommitted, NoStore, StoreClosed, StoreFailed, StoreInUse, StoreMismatch
 from augury.local.store.names import attribute_columns, class_names
 from augury.local.store.sql import SqlStore, open_store, stored_classes
 from augury.local.store.sqlite import cells, few_cells
@@ -661,6 +661,17 @@ def test_a_second_writer_is_refused_and_readers_are_not(store: SqlStore, store_u
     store.close()
     with open_store(store_url, program()) as again:
         again.commit([one_tick(3)])
+
+
+def test_nothing_is_written_to_a_store_that_was_closed(store_url: str) -> None:
+    store = open_store(store_url, program())
+    store.close()
+    for write in (lambda: store.append([Post(START, "{}")]), lambda: store.remember({"call": "1"})):
+        with pytest.raises(StoreClosed, match="is closed: open it again"):
+            write()
+    with open_store(store_url, program()) as another:
+        assert another.waiting() == []
+        assert another.remembered() == {}
 
 
 def test_readers_see_whole_ticks_while_another_writes(store: SqlStore, store_url: str) -> None:

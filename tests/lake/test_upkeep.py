@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from augury.lake import FileEntry, Kind, Lake, Snapshot, Upkeep, Writer, compaction, retention, vacuum
+from augury.lake import FileEntry, Kind, Lake, Snapshot, Upkeep, Writer, compaction, retention, retention_pays, vacuum
 from augury.lake.snapshot import in_order
 from augury.lake.upkeep import _runs
 from tests.lake.made import BEAT, NOON, ORDER, SECOND, created, filled, orders, put, rows_of, shown, total
@@ -153,6 +153,7 @@ def test_old_versions_go_but_current_ones_and_the_numbers_of_all_stay(tmp_path: 
     for before, left in ((1, 22), (5, 17), (12, 10), (12, 10), (3, 10), (19, 3), (100, 2)):
         done = retention(lake.files, writer.snapshot(), ORDER, NOON + before * SECOND)
         commit(writer, done)
+        assert not retention_pays(lake.files, writer.snapshot(), ORDER, NOON + before * SECOND), "it has just been done"
         table = shown(lake.path).table("Order")
         assert table.num_rows == left
         kept = [row for row in whole.to_pylist() if row in table.to_pylist()]
@@ -180,6 +181,8 @@ def test_retention_and_compaction_go_together(tmp_path: Path) -> None:
 def test_where_nothing_is_old_nothing_is_done(tmp_path: Path) -> None:
     lake = history_of_two(tmp_path / "l")
     assert not retention(lake.files, lake.snapshot(), ORDER, NOON)
+    pays = [retention_pays(lake.files, lake.snapshot(), ORDER, NOON + second * SECOND) for second in (0, 1, 2, 6)]
+    assert pays == [False, False, False, True], "one in four leaves, or it waits"
     assert not retention(lake.files, lake.snapshot(), BEAT, NOON + 100 * SECOND)
 
 

@@ -24,6 +24,7 @@ from augury.server.app import server_app
 from augury.server.gate import Gate
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens, add_token
+from tests.clocks import Read
 
 JSON = {"content-type": "application/json"}
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -141,7 +142,7 @@ async def here(folder: Path, text: str = SHOP, **limits: int) -> AsyncIterator[H
     tokens = folder / "tokens"
     given = {role: add_token(tokens, role.value, (role,)) for role in Role}
     now_us = [START_US]
-    engine = LocalEngine(compile(text), folder / "a.db", clock=lambda: now_us[0])
+    engine = LocalEngine(compile(text), folder / "a.db", environment=Read(lambda: now_us[0]))
     served = Served(engine, str(folder / "a.db"), Machine())
     try:
         yield Here(engine, served, server_app(served, Tokens(tokens), **limits), tokens, given, now_us)
@@ -166,8 +167,15 @@ def run(work: Any) -> None:
 class Server:
     """`augury serve` as a process, which can be killed and started again at the same port."""
 
-    def __init__(self, folder: Path, text: str, *words: str, environment: Mapping[str, str] | None = None) -> None:
-        self.folder, self.words, self.environment = folder, words, environment
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        *words: str,
+        environment: Mapping[str, str] | None = None,
+        store: str = "a.db",
+    ) -> None:
+        self.folder, self.words, self.environment, self.store = folder, words, environment, store
         (folder / "program.bicepl").write_text(text, "utf-8")
         self.told = folder / "told"
         self.url = ""
@@ -182,7 +190,7 @@ class Server:
         """Start it, at the port that it had."""
         self._said = self.told.stat().st_size if self.told.exists() else 0
         port = str(urlsplit(self.url).port or 0)
-        words = ["-m", "augury", "serve", "program.bicepl", "--store", "a.db", "--port", port, *self.words]
+        words = ["-m", "augury", "serve", "program.bicepl", "--store", self.store, "--port", port, *self.words]
         environment = dict(os.environ if self.environment is None else self.environment)
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled, and starts in two thirds
         with self.told.open("ab") as file:

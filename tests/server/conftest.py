@@ -1,4 +1,4 @@
-"""Servers as processes, which end with the test."""
+"""Servers as processes, which end with the test; and a real PostgreSQL, started as the tests of the store do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.bitemporal.conftest import own_schema, own_server
 from tests.server.asking import SHOP, Server
 
 Serve = Callable[..., Server]
@@ -25,3 +26,17 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     yield start
     for one in started:
         one.kill()
+
+
+@pytest.fixture(scope="session")
+def database_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a database."""
+    with own_server(tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(database_server: str) -> Iterator[str]:
+    """A schema of its own for a test."""
+    with own_schema(database_server) as url:
+        yield url

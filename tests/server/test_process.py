@@ -131,9 +131,12 @@ def test_without_room_nothing_is_acknowledged_and_it_goes_on_by_itself(tmp_path:
             assert set(statuses) == {200, 507}
             assert statuses == sorted(statuses)
             assert await post(1_000, "read") == 507
+            ready = await ask_app(there.app, "GET", "/ready")
+            assert (ready.status, ready.json) == (503, {"ready": False, "reason": "the store cannot be written"})
             assert (await there.ask("GET", "/v1/classes/Paid/history")).status == 200
             let_grow(there, None)
             assert await post(2_000) == 200
+            assert (await ask_app(there.app, "GET", "/ready")).status == 200
             await there.tick()
             rows = (await there.ask("GET", "/v1/classes/Paid/history")).json["rows"]
             assert [row["resource"] for row in rows] == [*(f"r{n}" for n in range(statuses.count(200))), "r2000"]

@@ -20,6 +20,7 @@ from augury.server.functions import RuleFunctions
 from augury.server.listening import answering
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens, add_token
+from tests.clocks import Read
 from tests.server.asking import JSON, NDJSON, START_US, Here, run
 from tests.server.test_feeds import listening
 
@@ -63,7 +64,7 @@ async def shop(folder: Path) -> AsyncIterator[Here]:
     given = {role: add_token(tokens, role.value, (role,)) for role in Role}
     program, now_us = compile(SHOP), [START_US]
     functions = RuleFunctions(program, ActionSettings())
-    engine = LocalEngine(program, folder / "a.db", clock=lambda: now_us[0], functions=functions.by_action())
+    engine = LocalEngine(program, folder / "a.db", environment=Read(lambda: now_us[0]), functions=functions.by_action())
     served = Served(engine, str(folder / "a.db"), Machine(), functions=functions)
     try:
         yield Here(engine, served, server_app(served, Tokens(tokens)), tokens, given, now_us)

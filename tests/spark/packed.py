@@ -2,7 +2,8 @@
 
 In: cases, each a program with events. Out: a ledger a case, from a batch or from lakes that steps were committed to.
 What runs in the workers are the tasks of `augury.spark`, one for each program, sent as bytes beside the rows they are
-for; between the jobs the driver does what `stepping`, `keeping` and `watch` do, with their functions.
+for; between the jobs the driver does what `stepping`, `keeping` and `watch` do, with their functions. Where Spark runs
+the SELECTs, the engines that have some run on the driver.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
 from augury.engine.ledger import REJECTED, Ledger, joined
-from augury.engine.sharded import Slots, shared_ids, to_absorb
+from augury.engine.ports import SelectsBy
+from augury.engine.sharded import SLOTS_MAX, Slots, shared_ids, to_absorb
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.arrivals import arrivals
 from augury.history.json_lines import read_line
@@ -34,6 +37,7 @@ from augury.lake import Lake
 from augury.spark.arriving import PIECES, SPARK_PIECES, SUMMARY, Ingest, sources_of
 from augury.spark.committed import ledger_in
 from augury.spark.keeping import Keeper, done_in, keeper
+from augury.spark.selects import SparkSelects, selects_by
 from augury.spark.slots import SPARK_RESULTS, Judge, Run, Step, ipc_table, require_run
 from augury.spark.stepping import (
     NOTHING_TOLD,
@@ -183,6 +187,7 @@ def stepped(
     told: Mapping[int, Told],
     steps: Mapping[int, Step],
     commits: Mapping[int, int],
+    selects: Mapping[int, SparkSelects],
 ) -> dict[int, pa.Table]:
     """One step of all programs, as `stepping.results` does it for one: what the engines of their slots did."""
     absorbed: dict[int, frozenset[int]] = dict.fromkeys(steps, frozenset[int]())
@@ -190,7 +195,7 @@ def stepped(
     open_ = {program for program, step in steps.items() if len(step.slots) > 1}
     while open_:
         judges = {p: Judge(replace(steps[p], absorbed=absorbed[p])) for p in open_}
-        rows = _run(spark, pieces, judges, dict.fromkeys(open_, ()), SPARK_PIECES)
+        rows = _run(spark, pieces, judges, dict.fromkeys(open_, ()), SPARK_PIECES, selects)
         for program in sorted(open_):
             accepted = accepted_in(rows[program])
             shared = shared_ids(identified_in(told[program], steps[program].sources, rows[program]))
@@ -201,7 +206,7 @@ def stepped(
             else:
                 absorbed[program] |= {more}
     runs = {p: Run(replace(step, absorbed=absorbed[p]), commits.get(p, 0)) for p, step in steps.items()}
-    return _run(spark, pieces, runs, {p: numbers.get(p, ()) for p in steps}, SPARK_RESULTS)
+    return _run(spark, pieces, runs, {p: numbers.get(p, ()) for p in steps}, SPARK_RESULTS, selects)
 
 
 def _run(
@@ -210,32 +215,52 @@ def _run(
     tasks: Mapping[int, Judge | Run],
     further: Mapping[int, Iterable[pa.RecordBatch]],
     schema: str,
+    selects: Mapping[int, SparkSelects],
 ) -> dict[int, pa.Table]:
-    """Run the task of each program over its pieces, with slots dealt to two partitions."""
+    """Run the task of each program over its pieces, with slots dealt to two partitions, or on the driver."""
+    here = {p: task.step.slots.selecting() if p in selects else () for p, task in tasks.items()}
     tables = []
     for program, task in tasks.items():
         content, slots = pickle.dumps(task), task.step.slots
         sent = [(slot, TASK, content) for slot in range(min(2, len(slots)))]
         columns = [pa.array(column, kind) for column, kind in zip(zip(*sent, strict=True), PIECES.types, strict=True)]
-        rows = pa.concat_tables([pa.table(columns, schema=PIECES), for_slots(task.step, further[program])])
+        there = [slot for slot in range(len(slots)) if slot not in here[program]]
+        rows = pa.concat_tables([pa.table(columns, schema=PIECES), for_slots(there, further[program])])
         tables.append(rows.add_column(0, "program", pa.array([program] * rows.num_rows, pa.int32())))
     frame = spark.createDataFrame(pa.concat_tables(tables))
+    on_driver = _is_among((program, slot) for program, slots in here.items() for slot in slots)
     if pieces is not None:
-        frame = pieces.where((f.col("slot") >= 0) & f.col("program").isin(list(tasks))).unionAll(frame)
+        frame = pieces.where((f.col("slot") >= 0) & f.col("program").isin(list(tasks)) & ~on_driver).unionAll(frame)
     # Slots 0, 2, … of a program go to one worker, 1, 3, … to another.
     found = frame.repartitionById(2, f.expr("pmod(program + slot, 2)"))
     table = found.mapInArrow(Slotted(), f"program int, {schema}").toArrow()
     programs = table["program"].to_numpy()
     rest = table.drop_columns(["program"])
-    return {program: rest.take(pa.array(np.flatnonzero(programs == program))) for program in tasks}
+    done = {program: rest.take(pa.array(np.flatnonzero(programs == program))) for program in tasks}
+    came = None if pieces is None or not any(here.values()) else pieces.where(on_driver).toArrow()
+    for program, task in tasks.items():
+        if here[program]:
+            rows = [for_slots(here[program], further[program])]
+            if came is not None:
+                rows.append(came.filter(pc.equal(came["program"], program)).drop_columns(["program"]).cast(PIECES))
+            batches = list(replace(task, selects=selects[program])(iter(pa.concat_tables(rows).to_batches())))
+            done[program] = pa.concat_tables([done[program], *map(pa.Table.from_batches, ([one] for one in batches))])
+    return done
+
+
+def _is_among(slots: Iterable[tuple[int, int]]) -> Column:
+    """Whether a piece is for one of these slots, given with their programs."""
+    return (f.col("program").cast("bigint") * SLOTS_MAX + f.col("slot")).isin([p * SLOTS_MAX + s for p, s in slots])
 
 
 # ---- a batch -----------------------------------------------------------------------------------------------------
 
 
-def in_batch(spark: SparkSession, cases: Sequence[Case]) -> list[Ledger]:
+def in_batch(spark: SparkSession, cases: Sequence[Case], by: SelectsBy = "duckdb") -> list[Ledger]:
     """What each program does over its events, in one batch."""
-    slots = [slots_on_spark(case.program, case.buckets) for case in cases]
+    made = {n: _selects(spark, case, by) for n, case in enumerate(cases)}
+    selects = {n: one for n, one in made.items() if one is not None}
+    slots = [slots_on_spark(case.program, case.buckets, selects.get(n)) for n, case in enumerate(cases)]
     came = Came()
     for number, case in enumerate(cases):
         ingest = Ingest(slots[number], 0, SOURCE, None, is_lines=True, until_us=case.end_us)
@@ -244,10 +269,14 @@ def in_batch(spark: SparkSession, cases: Sequence[Case]) -> list[Ledger]:
     try:
         told = told_of(pieces, range(len(cases)))
         steps = {n: _whole_step(case, slots[n], told[n]) for n, case in enumerate(cases)}
-        done = stepped(spark, pieces, told, steps, {})
+        done = stepped(spark, pieces, told, steps, {}, selects)
     finally:
         pieces.unpersist()
     return [_ledger(case, told[n], done[n]) for n, case in enumerate(cases)]
+
+
+def _selects(spark: SparkSession, case: Case, by: SelectsBy) -> SparkSelects | None:
+    return None if by == "duckdb" else selects_by(by, spark, case.program)
 
 
 def _whole_step(case: Case, slots: Slots, told: Told) -> Step:
@@ -286,7 +315,7 @@ class Kept:
     def restart(self) -> None:
         """Forget everything, and take over what is in the lake."""
         again = Lake.open(self.keeper.lake.path)
-        self.keeper = keeper(self.keeper.spark, self.case.program, again)
+        self.keeper = keeper(self.keeper.spark, self.case.program, again, selects=self.keeper.selects)
 
     def ingest(self, batch: int) -> Ingest:
         """As a watch over a replay reads a micro-batch."""
@@ -318,9 +347,11 @@ class _Watching:
     _clock: Callable[[], int] | None
 
 
-def in_stream(spark: SparkSession, cases: Sequence[Case], root: Path, cuts: int = 3) -> list[Ledger]:
+def in_stream(
+    spark: SparkSession, cases: Sequence[Case], root: Path, cuts: int = 3, by: SelectsBy = "duckdb"
+) -> list[Ledger]:
     """What each program does over its events, cut into micro-batches, each committed to a lake of the program."""
-    every = [_kept(spark, case, root / f"{number:04d}", cuts) for number, case in enumerate(cases)]
+    every = [_kept(spark, case, root / f"{number:04d}", cuts, by) for number, case in enumerate(cases)]
     for batch in range(max(len(kept.batches) for kept in every)):
         at_work = {n: kept for n, kept in enumerate(every) if batch < len(kept.batches)}
         came = Came()
@@ -351,13 +382,15 @@ def _keep(
     if not at_work:
         return
     steps = {n: kept.keeper.step(told[n], until[n]) for n, kept in at_work.items()}
-    done = stepped(spark, pieces, told, steps, {n: kept.keeper.writer.next_commit for n, kept in at_work.items()})
+    selects = {n: kept.keeper.selects for n, kept in at_work.items() if kept.keeper.selects is not None}
+    commits = {n: kept.keeper.writer.next_commit for n, kept in at_work.items()}
+    done = stepped(spark, pieces, told, steps, commits, selects)
     query = None if batch is None else "query"
     for number, kept in at_work.items():
         kept.keeper.settle(steps[number], told[number], done_in(done[number]), query=query, batch=batch)
 
 
-def _kept(spark: SparkSession, case: Case, path: Path, cuts: int) -> Kept:
+def _kept(spark: SparkSession, case: Case, path: Path, cuts: int, by: SelectsBy) -> Kept:
     program, random = case.program, Random(f"cut {case.chance}")
     chronon_us = program.settings.chronon_us
     lake = Lake.create(path, program_text=program.text, chronon_us=chronon_us, buckets=case.buckets)
@@ -367,8 +400,9 @@ def _kept(spark: SparkSession, case: Case, path: Path, cuts: int) -> Kept:
         batches = [rows[begin:end] for begin, end in pairwise(bounds)]
     else:
         batches = [[(number, case.lines[number - 1]) for number in some] for some in case.arrives]
-    restarts = frozenset({random.randrange(len(batches)), random.randrange(len(batches))})
-    return Kept(case, batches, restarts, keeper(spark, program, lake))
+    # Before the first there is nothing to be taken up.
+    restarts = frozenset(random.randrange(1, max(2, len(batches))) for _ in range(2))
+    return Kept(case, batches, restarts, keeper(spark, program, lake, selects=_selects(spark, case, by)))
 
 
 def _by_det_time(case: Case, random: Random) -> list[tuple[int, str]]:

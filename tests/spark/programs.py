@@ -32,6 +32,8 @@ CREATE COMPLEX EVENT CLASS Gap (I INT) ID () AS MATCH relative(Order(I, _), <4> 
 CREATE COMPLEX EVENT CLASS Both (I INT, sym STRING) ID (I, sym)
   AS MATCH prior(Shift(I, sym, _, _, TRUE), Shift(I, sym, _, _, FALSE));
 CREATE COMPLEX EVENT CLASS Weighed (w DOUBLE) ID () AS MATCH prior(Price(_, _, w), Price(_, _, w));
+CREATE COMPLEX EVENT CLASS Back (I BIGINT) ID () AS MATCH prior(Perform(X, _), Order(X, _)) RETURN X AS I;
+CREATE COMPLEX EVENT CLASS Seen (I BIGINT) ID () AS MATCH prior(Shift(Y, _, _, _, _), Perform(Y, _)) RETURN Y AS I;
 """,
     "whole": """
 CREATE COMPLEX EVENT CLASS Third () ID () AS MATCH EVERY <3> Perform;

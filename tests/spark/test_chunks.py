@@ -131,7 +131,7 @@ def groups(of: Program) -> list[Group]:
 
 
 def parts_made(detected: Detected) -> int:
-    ((_, made),) = detected.made
+    ((_, made),) = detected.work.made
     return made.rdd.getNumPartitions()
 
 

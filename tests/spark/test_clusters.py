@@ -32,6 +32,6 @@ def test_on_a_local_cluster_of_two_workers(
 
 
 def test_submitted_to_a_cluster_of_two_workers(folder: Path, master: str, groceries: list[str]) -> None:
-    found = submitted(folder, master, ["stream"])
+    found = submitted(folder, master, ["stream", "batch"])
     assert found["python"] == [sys.executable]
-    assert found["stream"] == groceries
+    assert found["stream"] == found["batch"] == groceries

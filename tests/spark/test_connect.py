@@ -108,6 +108,7 @@ def test_a_batch_at_once_finds_the_same(told: dict[str, Any]) -> None:
 def test_a_batch_by_ticks_fires_the_same_actions(told: dict[str, Any]) -> None:
     assert told["lines"] == {"items": ["milk", "tea"], "actions": 2, "as known": 1}
     assert told["parquet"] == ["ham"]
+    assert told["by spark"] == ["milk", "tea"]
 
 
 def test_what_does_not_fit_is_told_over_connect_too(told: dict[str, Any]) -> None:
@@ -142,6 +143,8 @@ def _client(spark: SparkSession, folder: Path) -> dict[str, Any]:
     typed = augury.sources.parquet(spark, str(folder / "rows"), low, streaming=False)
     with augury.detect(low, typed) as of_columns:
         found["parquet"] = [row.item for row in of_columns.of("Wanted").collect()]
+    with augury.detect(low, read, selects="spark") as by_spark:
+        found["by spark"] = sorted(row.item for row in by_spark.of("Wanted").collect())
     found["misfit"] = _told(lambda: augury.detect(low, spark.createDataFrame([("Low", 1)], "event string, item int")))
     found["no path"] = _told(lambda: augury.sources.json_lines(spark, str(folder / "none"), streaming=False))
     found["watch"] = _told(lambda: augury.watch(low, read, store=folder / "new"))

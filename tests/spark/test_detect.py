@@ -29,7 +29,7 @@ from augury.local.engine import detect as detect_in_process
 from augury.local.kernel import match_kernel
 from augury.local.sources import read_events, tables_of
 from augury.spark import session as sessions
-from augury.spark.detect import detect
+from augury.spark.detect import Detected, detect
 from augury.spark.run import collect, run
 from augury.spark.session import NoSpark, require_java
 from augury.spark.stage import NotOnSpark
@@ -214,7 +214,7 @@ def test_what_the_kernel_refuses_in_a_task_is_said_of_the_class(spark: SparkSess
     with detect(of, spark.createDataFrame(pa.table({"event": ["Noise"], "det_time": [1]}))) as found:
         refusing = found.accepted.mapInArrow(_too_many, found.found["near"].schema)
         with pytest.raises(NotOnSpark, match=r"keeps at most 10,000 .* open at a time, and `Near` has more"):
-            collect(replace(found, found={**found.found, "near": refusing}))
+            collect(Detected(of, spark, lambda: replace(found.work, found={**found.found, "near": refusing})))
 
 
 def test_too_many_open_tuples_are_told_the_limit_and_what_to_do(spark: SparkSession) -> None:

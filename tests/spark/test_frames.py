@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,12 +28,14 @@ from augury.lake.systems import Disk
 from augury.local.engine import detect as detect_in_process
 from augury.local.kernel import match_kernel
 from augury.local.sources import tables_of
-from augury.spark.detect import detect
+from augury.spark.detect import Detected, detect
+from augury.spark.explained import explain_spark
 from augury.spark.keeping import Keeper
+from augury.spark.sheets import CODE
 from augury.spark.sources import SourceError
 from augury.spark.sources_schema import require_fit
 from augury.spark.stepping import slots_on_spark
-from augury.spark.ticking import detect_by_ticks
+from augury.spark.ticking import TickDetected, detect_by_ticks
 from tests.lake.made import PROGRAM, filled
 from tests.spark.programs import events, program
 
@@ -130,7 +133,9 @@ def test_both_ways_of_running_give_the_same_frames(spark: SparkSession) -> None:
     of, table = compile(LASTING), table_of(lasting_events())
     assert waits_for_ticks(of, ["Price"]) == ""
     frame = spark.createDataFrame(table)
+    spark.sparkContext.setJobGroup("both ways", "")
     with detect(of, frame, partitions=2) as once, detect_by_ticks(of, frame, partitions=2) as ticked:
+        assert jobs_of(spark, "both ways") == 0, "nothing runs before a frame is asked for"
         pairs = {
             "events": (once.events, ticked.events),
             "Rise": (once.of("Rise"), ticked.of("rise")),
@@ -146,7 +151,40 @@ def test_both_ways_of_running_give_the_same_frames(spark: SparkSession) -> None:
         for name, (at_once, by_ticks) in pairs.items():
             assert at_once.dtypes == by_ticks.dtypes, name
         words = {row.change for row in once.versions.collect()}
+    assert jobs_of(spark, "both ways") > 0
+    spark.sparkContext.setJobGroup("the others", "")
     assert words == {"announce", "change", "withdraw"}
+
+
+MUTABLE_CARDS = """
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Login (card INT) ID (card) LIFESPAN (20s);
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Fail (card INT) ID (card) LIFESPAN (20s);
+CREATE COMPLEX EVENT CLASS Guessed (C INT) ID () LIFESPAN (1m) AS MATCH prior(Fail(C), Login(C));
+"""
+
+
+def test_where_nothing_can_withdraw_a_batch_need_not_go_tick_by_tick(spark: SparkSession) -> None:
+    of = compile(MUTABLE_CARDS)
+    assert "if rows may withdraw events" in explain_spark(of)
+    seconds = "timestamp_seconds(id % 3 + id)"
+    frame = spark.range(60).selectExpr(
+        "element_at(array('Login', 'Fail'), cast(id % 2 AS int) + 1) AS event",
+        f"{seconds} AS det_time",
+        "cast(id % 5 AS int) AS card",
+    )
+    both = frame.withColumn("occ_time", f.col("det_time"))
+    sure = spark.createDataFrame(
+        both.collect(), "event string, det_time timestamp, card int, occ_time timestamp NOT NULL"
+    )
+    with augury.detect(of, frame) as once, augury.detect(of, sure) as again, augury.detect(of, both) as ticked:
+        assert [type(one) for one in (once, again, ticked)] == [Detected, Detected, TickDetected]
+        found = [Counter(map(str, one.events.collect())) for one in (once, again, ticked)]
+    assert found[0] == found[1] == found[2]
+    assert found[0].total() > 10
+
+
+def jobs_of(spark: SparkSession, group: str) -> int:
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 
 
 def test_without_complex_classes_both_have_the_same_columns(spark: SparkSession) -> None:
@@ -167,6 +205,54 @@ def test_who_does_not_select_change_does_not_pay_for_it(spark: SparkSession) -> 
             spared = plan_of(frame.drop("change"))
             assert "Window" not in spared
             assert "Join" not in spared.replace("CrossJoin", "")
+
+
+def test_what_no_class_has_does_not_come_to_python(spark: SparkSession) -> None:
+    """Neither in a batch at once nor tick by tick; a column that SOURCE maps does, and so does where a row is from."""
+    of = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);\nSOURCE A FROM COLUMNS (why AS x);"
+    )
+    columns = {
+        "Event": ["A"],
+        "why": [1],
+        "dettime": [1],
+        "Note": ["n"],
+        "seq": [9],
+        "_source": ["s"],
+        "_position": [7],
+    }
+    frame = spark.createDataFrame(pa.table(columns))
+    assert columns_read(detect(of, frame).accepted) == {"Event", "why", "dettime"}
+    with detect_by_ticks(of, frame) as ticked:
+        assert columns_read(ticked.frames(slots_on_spark(of, 2))) == {"Event", "why", "dettime", "_source", "_position"}
+        assert [(row.seq, row["values"].A.x) for row in ticked.versions.collect()] == [(1, 1)]
+
+
+def test_masks_are_expressions_of_spark_below_the_one_shuffle_of_a_key(spark: SparkSession) -> None:
+    of = compile(
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (k INT, n INT, s TEXT) ID () LIFESPAN (1d);\n"
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS B (k INT, n INT, s TEXT) ID () LIFESPAN (1d);\n"
+        "CREATE COMPLEX EVENT CLASS C (K INT) ID () AS MATCH prior(A(K, _, _)[n > 9], B(K, _, _)[n > 11]);\n"
+        "CREATE COMPLEX EVENT CLASS D (X INT) ID () AS MATCH prior(B(X, _, _)[n > 7], A(X, _, _)[n > 5]);\n"
+    )
+    columns = "event string, seq bigint, det_time timestamp, k int, n int, s string"
+    with detect(of, spark.createDataFrame([], columns), numbered=True) as found:
+        ((_, made),) = found.work.made
+        plan = plan_of(made)
+    python, shuffle, *rest = (line.strip() for line in plan.splitlines()[1:])
+    given = re.search(r"MapInArrow Detect\((.*?)\)", python)
+    assert given is not None
+    assert re.sub(r"#\w+", "", given[1]) == "code, seq, det_time, int_0, int_1", "the key, and n; not s"
+    assert "Exchange hashpartitioning(int_0#" in shuffle
+    assert plan.count("Exchange") == plan.count("MapInArrow") == 1
+    (masks,) = (line for line in rest if "Filter" in line)
+    assert [int(number) for number in re.findall(r"\(n#\d+ > (\d+)\)", masks)] == [9, 5, 11, 7]
+
+
+def columns_read(frame: DataFrame) -> set[str]:
+    """The columns of the events that a plan reads."""
+    (found,) = {line for line in plan_of(frame).splitlines() if "LocalRelation" in line or "LogicalRDD" in line}
+    return set(re.findall(r"(\w+)#\d+", found)) - {CODE}
 
 
 def plan_of(frame: DataFrame) -> str:

@@ -1,4 +1,4 @@
-"""What a keeper leaves on the disk: states of the last commits, and no older ones."""
+"""What a keeper leaves on the disk: states of the last commits, versions as long as they are retained, few files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from augury.api import compile
-from augury.lake import Lake
+from augury.lake import Kind, Lake
 from augury.spark.keeping import STATES_KEPT, Keeper, keeper
 from augury.spark.slots import SlotDone
 from augury.spark.stepping import NOTHING_TOLD
+from tests.lake import made
 
 TEXT = "SET CHRONON 1s; CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (1d);"
 SECOND = 1_000_000
@@ -48,3 +49,21 @@ def test_states_that_the_last_commits_do_not_need_are_removed(spark: SparkSessio
     needed = {path for one in manifests[-STATES_KEPT:] for path in one.state.values()}
     assert states(store) == needed
     assert len(needed & unchanged) == 1, "that of the slot that had nothing to do"
+
+
+def test_versions_that_are_not_retained_leave_the_files_with_the_upkeep(spark: SparkSession, tmp_path: Path) -> None:
+    text = "SET HISTORY RETAIN 5s;\n" + made.TEXT
+    lake = made.created(tmp_path / "lake", text)
+    kept, last = keeper(spark, compile(text), lake), 60
+    for second in range(1, last + 1):
+        tag = f"{kept.writer.next_commit:012d}-00000"
+        # One order, which changes every second.
+        entry = lake.files.write_table(Kind.HISTORY, made.ORDER, made.orders(second, 1, second, accounts=1), tag=tag)
+        done = SlotDone(0, (entry,), None, None, frozenset(), None, {}, second, 1, 0)
+        kept.settle(kept.step(NOTHING_TOLD, made.NOON + second * SECOND), NOTHING_TOLD, [done], query="q", batch=second)
+    files = lake.snapshot().of(Kind.HISTORY, "Order")
+    assert last - 16 < (max(entry.max_tick or 0 for entry in files) - made.NOON) // SECOND
+    assert made.total(files) < 5 + 2 * 16, "what was too old at the upkeep before the last is gone"
+    shown = made.shown(lake.path).table("Order")
+    assert shown["seq"].to_pylist() == list(range(last - 4, last + 1))
+    assert shown["number"].to_pylist() == list(range(last - 4, last + 1))

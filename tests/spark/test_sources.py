@@ -132,6 +132,28 @@ def test_a_folder_that_is_not_there_is_told(spark: SparkSession, tmp_path: Path)
         sources.parquet(spark, str(tmp_path / "nowhere"))
 
 
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    of = augury.compile("CREATE IMMUTABLE SUBSCRIBED EVENT CLASS A (x INT) ID () LIFESPAN (1d);")
+    (tmp_path / "no table.parquet").write_bytes(b"not a table")
+    with pytest.raises(
+        SourceError, match=r"/no table\.parquet` cannot be read: .* is not a Parquet file .*; get a whole"
+    ):
+        sources.parquet(spark, str(tmp_path / "no table.parquet"))
+    packed = tmp_path / "A.jsonl.gz"
+    packed.write_bytes(gzip.compress(b'{"x": 1, "det_time": 1}\n' * 999)[:-20])
+    torn = tmp_path / "torn.parquet"
+    pq.write_table(
+        pa.table({"event": ["A"] * 5000, "x": pa.array(range(5000), pa.int32())}), torn, use_dictionary=False
+    )
+    torn.write_bytes(torn.read_bytes()[:200] + b"\xff" * 400 + torn.read_bytes()[600:])
+    for frame in (sources.json_lines(spark, str(packed), streaming=False), spark.read.parquet(str(torn))):
+        with (
+            augury.detect(of, frame) as found,
+            pytest.raises(SourceError, match=r"` cannot be read: .*; get a whole copy"),
+        ):
+            _ = found.versions
+
+
 # ---- CSV -------------------------------------------------------------------------------------------------------------
 
 ORDERS = """event,account,quantity,note,due,occ_time,ignored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+import augury
 from augury.cli import app
+from augury.engine.ledger import lines
+from augury.history.coming import received
 from augury.history.raw import RawTable
 from augury.lake import Lake
-from augury.spark.committed import ledger_in
+from augury.spark.committed import CommittedFrames, ledger_in
 from augury.spark.replaying import replay, watching, write_pieces
+from augury.spark.sinks import to_parquet
 from augury.spark.stepping import slots_on_spark
 from augury.spark.ticking import detect_by_ticks
 from tests.spark.packed import SOURCE, Case
@@ -89,10 +94,36 @@ def test_an_example_as_a_stream_that_is_taken_up_again(spark: SparkSession, name
     assert outcome(case.program, ledger_in(case.program, lake, list(lake.manifests()))) == locally(case)
 
 
-def test_a_replay_cut_anywhere_is_the_same(spark: SparkSession) -> None:
-    case = CASES["groceries"]
-    ledger = replay(spark, case.program, [case.raw], cuts=(1, 2, len(case.lines) - 1), buckets=3)
+def test_a_replay_cut_anywhere_is_the_same_and_so_is_a_batch_over_what_it_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    case, store = CASES["groceries"], str(tmp_path / "lake")
+    ledger = replay(spark, case.program, [case.raw], cuts=(1, 2, len(case.lines) - 1), buckets=3, store=store)
     assert outcome(case.program, ledger) == locally(case)
+    told = locally(case).lines
+    augury.history(store).createViews(spark, prefix="kept_")
+    classes = received(case.program)
+    histories = [
+        spark.table(f"kept_{one.name}").selectExpr(
+            f"'{one.name}' AS event",
+            *("occ_time", "det_time", "'kept' AS _source", "seq AS _position"),
+            *(attribute.name for attribute in one.attributes),
+        )
+        for one in classes
+    ]
+    every = reduce(lambda some, more: some.unionByName(more, allowMissingColumns=True), histories)
+    with detect_by_ticks(case.program, every.repartition(3), partitions=2) as detected:
+        again = detected.collect_ledger()
+    assert list(lines(case.program, again)) == told
+    assert [again.versions[one.name]["seq"] for one in classes] == [ledger.versions[one.name]["seq"] for one in classes]
+    # And what a sink has that is told of a commit.
+    lake, sink = Lake.open(store), to_parquet(str(tmp_path / "results"))
+    *_, last = (one for one in lake.manifests() if {"history", "actions"} <= {entry.kind for entry in one.added})
+    sink(CommittedFrames(spark, case.program, lake, last))
+    carried = [spark.read.parquet(f"{tmp_path}/results/{kind}").select("line") for kind in ("events", "actions")]
+    assert all(frame.count() for frame in carried)
+    of_last = list(lines(case.program, ledger_in(case.program, lake, [last])))
+    assert sorted(row.line for frame in carried for row in frame.collect()) == sorted(of_last)
 
 
 def test_a_replay_does_not_mix_with_what_a_folder_has(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def test_versions_are_those_of_python(spark: SparkSession, tmp_path: Path, seed:
     given: Any = frame if seed % 5 else {"stake": frame}
     with detect(of, given, partitions=2, until_us=until_us) as found:
         here = shown(collect(found), of)
-        came = [frame_ for frame_ in found.kept if set(frame_.columns) == set(names)]
+        came = [frame_ for frame_ in found.work.kept if set(frame_.columns) == set(names)]
         plain: Any = (came[0] if came else frame).select(*names).toArrow()
     plain = plain if seed % 5 else {"stake": plain}
     assert here == shown(detect_in_process(of, tables_of(plain), match_kernel, until_us=until_us), of)
@@ -160,8 +161,95 @@ def test_what_columns_tell(spark: SparkSession, columns: str, sure: bool) -> Non
     of, frame = compile(CLASSES), spark.createDataFrame([], columns)
     source = Source(0, "events", None, ("Login", "Stake", "Empty") if "Event string" in columns else ())
     assert (surely(of, source, frame, None) is not None) is sure
-    keyed = compile("CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Login (k INT) ID (k) LIFESPAN (1d);")
-    assert surely(keyed, source, frame, None) is None
+    keyed = compile(CLASSES.replace("ID ()", "ID (k)", 1))
+    assert (surely(keyed, source, frame, None) is not None) is sure
+
+
+# ---- classes with a key ------------------------------------------------------------------------------------------
+
+KEYED_SEEDS = 10
+KEYS = ("ID ()", "ID (k)", "ID (k, {0})")
+
+
+def keyed_classes(chance: random.Random) -> str:
+    """Classes with keys, mutable and not, of which some expire soon."""
+    found = [text for text in CLASSES.strip().splitlines() if "Empty" not in text]
+    for i, second in enumerate("sw"):
+        key = chance.choice(KEYS[1:] if i == 0 else KEYS).format(second)
+        kind = chance.choice(["MUTABLE", "MUTABLE", "IMMUTABLE"])
+        lasts = chance.choice(["1d", "5s", "-1"])
+        found[i] = found[i].replace("ID ()", key).replace("IMMUTABLE", kind).replace("1d", lasts)
+    return "\n".join([*found, CLASSES.strip().splitlines()[2]])
+
+
+def keyed_rows(chance: random.Random, count: int, *, repeats: float, many: bool) -> pa.Table:
+    """In order, with ties; some rows come twice within their time, next to each other or not."""
+    plain = rows(chance, count).to_pylist()
+    if many:
+        plain = [row | {"k": chance.choice([None, *range(count)])} for row in plain]
+    plain = [row for row in plain if row["occTime"] is not None]
+    found = []
+    for at in range(0, len(plain), 3):
+        here = plain[at : at + 3]
+        here = [row | {"det_time": here[0]["det_time"]} for row in here]
+        here += [dict(row) for row in here if chance.random() < repeats]
+        chance.shuffle(here)
+        found += here
+    return pa.Table.from_pylist(found, schema=SCHEMA)
+
+
+def in_order_of_time(spark: SparkSession, table: pa.Table, folder: Path) -> DataFrame:
+    """Files of which Spark reads the larger first, cut anywhere: rows of one time, and so duplicates, are in two."""
+    folder.mkdir()
+    bounds = [0, *(len(table) * part // 20 for part in (7, 12, 16, 18)), len(table)]
+    for i, (begin, end) in enumerate(pairwise(bounds)):
+        pq.write_table(table.slice(begin, end - begin), folder / f"{i}.parquet", compression="none")
+    return spark.read.parquet(str(folder))
+
+
+@pytest.mark.parametrize("seed", range(KEYED_SEEDS))
+def test_versions_of_a_key_are_those_of_python(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    of = compile(keyed_classes(chance) + "\n".join(chance.sample(FOUND[:4], chance.randrange(1, 4))))
+    table = keyed_rows(chance, 300, repeats=chance.choice([0, 0.05, 0.5]), many=seed % 3 == 0)
+    frame = in_order_of_time(spark, table, tmp_path / "events")
+    frame = frame if seed % 4 else frame.repartition(1).sortWithinPartitions("det_time", "k")
+    until_us = int((START + timedelta(seconds=80)).timestamp()) * 1_000_000 if seed % 5 == 0 else None
+    with detect(of, frame, partitions=2, until_us=until_us) as found:
+        plain = (frame if seed % 4 else found.work.kept[0].select(*SCHEMA.names)).toArrow()
+        wanted = shown(detect_in_process(of, tables_of(plain), match_kernel, until_us=until_us), of)
+        # What groups read comes from Spark's own numbers, what was accepted is worked out by Python.
+        assert shown(collect(found), of) == wanted
+    assert is_sure(of, frame)
+
+
+def test_of_keys_there_is_something_of_everything() -> None:
+    """The law above says something: duplicates and refusals, many and none."""
+    absorbed, refused = list[int](), list[int]()
+    for seed in range(KEYED_SEEDS):
+        chance = random.Random(seed)
+        of = compile(keyed_classes(chance))
+        chance.sample(FOUND[:4], chance.randrange(1, 4))
+        table = keyed_rows(chance, 300, repeats=chance.choice([0, 0.05, 0.5]), many=seed % 3 == 0)
+        found = detect_in_process(of, tables_of(table), match_kernel)
+        absorbed.append(found.absorbed)
+        refused.append(sum("since seq" in reason for reason in found.rejected.reason))
+    assert sorted(absorbed)[0] == sorted(refused)[0] == 0
+    assert min(sorted(absorbed)[-3], sorted(refused)[-3]) > 10
+
+
+def test_where_rows_withdraw_python_looks_at_all_of_them(spark: SparkSession, tmp_path: Path) -> None:
+    of = compile(CLASSES.replace("IMMUTABLE", "MUTABLE").replace("ID ()", "ID (k)", 2) + FOUND[0])
+    chance = random.Random(3)
+    table = keyed_rows(chance, 90, repeats=0.1, many=False)
+    last = table.slice(len(table) - 3, 1).to_pylist()[0] | {"Event": "Login", "k": 1, "s": "a", "occTime": None}
+    table = pa.concat_tables([table, pa.Table.from_pylist([last], schema=SCHEMA)])
+    frame = in_order_of_time(spark, table, tmp_path / "events")
+    assert not is_sure(of, frame)
+    assert is_sure(of, frame.where("occTime IS NOT NULL"))
+    with detect(of, frame, partitions=2) as found:
+        here = shown(collect(found), of)
+    assert here == shown(detect_in_process(of, tables_of(frame.toArrow()), match_kernel), of)
 
 
 def test_files_that_hold_no_version_count_as_those_that_do(spark: SparkSession, tmp_path: Path) -> None:

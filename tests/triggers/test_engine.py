@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from itertools import zip_longest
 from random import Random
 from threading import Barrier
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from augury.algebra.scalar import Value
-from augury.api import compile
+from augury.api import check, compile
 from augury.clock import microseconds_of
 from augury.engine.snapshot import loaded_state, saved_state
 from augury.kernels.firing import Switch, Switched, Turn
@@ -23,6 +24,7 @@ from augury.local.posts import PostRefused
 from augury.local.running import LocalEngine
 from augury.local.store.memory import MemoryStore
 from tests.bitemporal.corpus import json_of
+from tests.clocks import Clock, Read
 from tests.triggers.corpus import FUNCTIONS, Case, cases, program_of, raws_of, turns_of, until_of
 from tests.triggers.engines import DEPTH_MAX, Driven, difference
 from tests.triggers.generate import Generated, generate
@@ -91,7 +93,7 @@ class Life:
         return LocalEngine(
             made.program,
             self.store,
-            clock=lambda: self.now,
+            environment=Read(lambda: self.now),
             functions=made.functions,
             post_depth_max=made.depth_max,
             snapshot_versions_min=snapshot,
@@ -172,22 +174,24 @@ def claim(account: int, amount: int, **more: object) -> dict[str, object]:
 class Bank:
     """Functions that remember how often they were called."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = CLAIMS) -> None:
+        self.program = compile(text)
         self.asked: list[int] = []
+        self.allows: Any = 1000
         self.now = 1_700_000_000_000_000
 
     def ask(self, account: int, amount: int) -> Value:
         self.asked.append(account)
         if account == 13:
             raise LookupError("nobody has this account")
-        return 1000
+        return cast(Value, self.allows)
 
     def pay(self, account: int, amount: int) -> Value:
         return amount * 100
 
     def engine(self, store: MemoryStore | None = None) -> LocalEngine:
         functions = {"ask": self.ask, "pay": self.pay}
-        return LocalEngine(compile(CLAIMS), store, clock=lambda: self.now, functions=functions)
+        return LocalEngine(self.program, store, environment=Read(lambda: self.now), functions=functions)
 
 
 def test_whoever_waits_hears_what_came_of_it() -> None:
@@ -247,7 +251,7 @@ def test_calls_are_made_once_though_the_engine_crashes() -> None:
     assert first.returned == {"Claimed": again.firings("Claimed")[0]["returned"]}
 
 
-def test_from_when_on_the_clock_was_followed_is_known_after_a_crash() -> None:
+def test_what_was_acknowledged_before_the_first_tick_keeps_its_time_though_the_engine_crashes() -> None:
     bank, store = Bank(), MemoryStore(compile(CLAIMS))
     first = bank.engine(store)
     first.start()
@@ -258,15 +262,32 @@ def test_from_when_on_the_clock_was_followed_is_known_after_a_crash() -> None:
     second = bank.engine(store)
     second.start()
     second.stop()
-    begun = second.tick
-    bank.now += 1
     assert second.notify(claim(8, 10)).seq == 3
     third = bank.engine(store)
     bank.now += 2_000_000
     third.advance_to(bank.now)
-    late, other = third.history("Claim").to_pylist()
-    assert (microseconds_of(late["det_time"]), microseconds_of(late["source_time"])) == (begun, 1_700_000_000_700_000)
-    assert (late["tick"], other["seq"]) == (other["tick"], 3)
+    early, other = third.history("Claim").to_pylist()
+    assert microseconds_of(early["det_time"]) == 1_700_000_000_700_000
+    assert (early["source_time"], microseconds_of(early["tick"])) == (None, 1_700_000_001_000_000)
+    assert (microseconds_of(other["det_time"]), other["seq"]) == (1_700_000_003_700_000, 3)
+
+
+def test_from_when_on_the_clock_was_followed_is_known_after_a_crash() -> None:
+    bank, store = Bank(), MemoryStore(compile(CLAIMS))
+    first = bank.engine(store)
+    first.start()
+    first.stop()
+    begun = bank.now
+    bank.now += 700_000
+    assert first.notify({**claim(7, 900), "det_time": (begun - 5_000_000) / 1e6}).seq == 1
+    second = bank.engine(store)
+    bank.now += 2_000_000
+    second.start()
+    second.stop()
+    second.advance_to(bank.now)
+    (late,) = second.history("Claim").to_pylist()
+    claimed = microseconds_of(late["det_time"]), microseconds_of(late["source_time"])
+    assert claimed == (begun, begun - 5_000_000)
 
 
 def test_what_is_to_be_detected_later_waits() -> None:
@@ -299,7 +320,7 @@ def test_a_status_query_uses_nothing_up() -> None:
         )
     )
     bank = Bank()
-    engine = LocalEngine(program, clock=lambda: bank.now)
+    engine = LocalEngine(program, environment=Read(lambda: bank.now))
     assert not engine.evaluate("Claimed")
     engine.notify(claim(1, 1))
     engine.notify({"event": "Approved", "account": 1, "amount": 1})
@@ -312,11 +333,42 @@ def test_a_status_query_uses_nothing_up() -> None:
         engine.evaluate("Claims")
 
 
-def test_a_function_fails_by_what_it_gives_back() -> None:
-    functions: dict[str, Any] = {"ask": lambda account, amount: object()}
-    engine = LocalEngine(compile(CLAIMS), clock=lambda: 1_700_000_000_000_000, functions=functions)
+NO_VALUES = {
+    "an object": (object(), "which is no value"),
+    "a number that nobody writes down": (10**5000, "it gave back a number of 16,610 bits"),
+    "half of a character": ("a\udc80b", "half of a surrogate pair is no character"),
+    "a signal": (Decimal("sNaN"), "which is no value"),
+}
+
+
+@pytest.mark.parametrize("kind", ["INT", "TEXT", "DOUBLE", "NUMERIC"])
+@pytest.mark.parametrize("what", NO_VALUES)
+def test_a_function_fails_by_what_it_gives_back(what: str, kind: str) -> None:
+    given, said = NO_VALUES[what]
+    text = CLAIMS.replace("limit INT) CONDITION amount <= limit", f"limit {kind}) CONDITION limit IS NOT NULL")
+    bank = Bank(text)
+    bank.allows = given
+    engine = bank.engine()
     (fired,) = engine.notify(claim(1, 1)).firings
-    assert "which is no value" in str(fired.firing.calls[0].deeds[0])
+    assert said in str(fired.firing.calls[0].deeds[0])
+    bank.now += 1_000_000
+    assert [len(ticked.firings) for ticked in engine.advance_to(bank.now)] == [1], "nothing stands in the way"
+
+
+def test_errors_of_expressions_are_counted_whatever_triggers() -> None:
+    program = compile(
+        """
+        CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT, n INT) ID (k) LIFESPAN (1d);
+        CREATE COMPLEX EVENT CLASS S (k INT, n INT) ID (k) AS SELECT k, n FROM A OCCURRING AT A.occTime;
+        RULE R (n INT) ACTION act(n);
+        TRIGGER AtSelect (k INT, n INT) COMPOSITEEVENT S[10 / n > 1] CONTEXT CHRONICLE RULESTRUC R(n);
+        TRIGGER AtVersion (k INT, n INT) COMPOSITEEVENT A[10 / n > 1] CONTEXT CHRONICLE RULESTRUC R(n);
+        """
+    )
+    engine = LocalEngine(program)
+    engine.post({"event": "A", "k": 1, "n": 0, "det_time": 100})
+    (ticked,) = engine.advance_to(101_000_000)
+    assert ticked.errors == {"AtSelect": 1, "AtVersion": 1}
 
 
 def test_rules_that_stand_side_by_side_run_at_the_same_time() -> None:
@@ -329,9 +381,41 @@ def test_rules_that_stand_side_by_side_run_at_the_same_time() -> None:
         """
     )
     both = Barrier(2, timeout=30)  # whoever comes alone is not let through
-    engine = LocalEngine(program, clock=lambda: 1_700_000_000_000_000, functions={"meet": lambda door: both.wait() < 2})
+    engine = LocalEngine(
+        program, environment=Clock(1_700_000_000_000_000), functions={"meet": lambda door: both.wait() < 2}
+    )
     (fired,) = engine.notify({"event": "Bell", "door": 1}).firings
     assert [(call.rule, call.failed, call.value) for call in fired.firing.calls] == [
         ("Left", False, True),
         ("Right", False, True),
     ]
+
+
+def nested(depth: int) -> str:
+    """A structure of so many rules inside each other, in turns one after the other and side by side."""
+    structure = "R(0)"
+    for level in range(1, depth):
+        structure = f"({structure} > R({level}))" if level % 2 else f"(R({level}), {structure})"
+    return (
+        "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS E (a INT) ID () LIFESPAN (1d);\n"
+        "RULE R (n INT) ACTION note(n);\n"
+        f"TRIGGER T (a INT) TRIGGEREVENT E RULESTRUC {structure};"
+    )
+
+
+def test_structures_are_nested_as_deeply_as_a_program_may_be() -> None:
+    deepest = next(depth for depth in range(2, 200) if check(nested(depth + 1)).program is None)
+    assert {one.code for one in check(nested(deepest + 1)).errors} == {"E401"}, "the limit of all nesting"
+    assert deepest > 25
+    noted: list[int] = []
+    engine = LocalEngine(
+        compile(nested(deepest)), environment=Clock(1_700_000_000_000_000), functions={"note": noted.append}
+    )
+    (fired,) = engine.notify({"event": "E", "a": 1}).firings
+    order = [0]
+    for level in range(1, deepest):
+        order = [*order, level] if level % 2 else [level, *order]
+    assert [call.arguments[0] for call in fired.firing.calls] == order, "told in the order of the structure"
+    assert sorted(noted) == list(range(deepest))
+    for level in range(1, deepest, 2):  # what comes after by > ran after all that it encloses
+        assert noted.index(level) > max(noted.index(inner) for inner in range(level))

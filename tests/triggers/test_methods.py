@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import augury
+from augury.environment import Machine
 from augury.kernels.firing import Switched
 from augury.local.making import NotBound
 from augury.local.methods import Mode, NoActiveEngine
@@ -40,20 +41,21 @@ CREATE COMPLEX EVENT CLASS Both (account INT) ID (account) AS MATCH prior(Placed
 HOUR = 3_600_000_000
 
 
-class Ticking:
+class Ticking(Machine):
     """A clock that goes on by a microsecond whenever it is read."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = HOUR
 
-    def __call__(self) -> int:
+    def now_us(self) -> int:
         self.now += 1
         return self.now
 
 
 @pytest.fixture
 def engine() -> Iterator[LocalEngine]:
-    with LocalEngine(PROGRAM, clock=Ticking()) as opened:
+    with LocalEngine(PROGRAM, environment=Ticking()) as opened:
         yield opened
 
 
@@ -67,7 +69,7 @@ def judge(account: int) -> int:
 
 @pytest.fixture
 def judging() -> Iterator[LocalEngine]:
-    with LocalEngine(PROGRAM, clock=Ticking(), functions={"judge": judge}) as opened:
+    with LocalEngine(PROGRAM, environment=Ticking(), functions={"judge": judge}) as opened:
         yield opened
 
 
@@ -261,7 +263,7 @@ def test_what_a_rule_calls_posts_and_is_read_after_it(mode: Mode) -> None:
         return account
 
     functions = {"work": work, "count": heard.append}
-    with LocalEngine(CALLING, clock=Ticking(), functions=functions) as engine:
+    with LocalEngine(CALLING, environment=Ticking(), functions=functions) as engine:
         answer = engine.notify({"event": "Claim", "account": 1})
         assert [call.value for one in answer.firings for call in one.firing.calls] == [1, 1]
         engine.advance_to(2 * HOUR)
@@ -277,7 +279,7 @@ def test_a_rule_gets_no_answer(engine: LocalEngine) -> None:
     @augury.event_method(instead_of="Asked")
     def count(account: int) -> None: ...
 
-    with LocalEngine(CALLING, clock=Ticking(), functions={"work": work, "count": count}) as opened:
+    with LocalEngine(CALLING, environment=Ticking(), functions={"work": work, "count": count}) as opened:
         for event in ("Claim", "Asked"):
             answer = opened.notify({"event": event, "account": 1})
             deeds = [deed for one in answer.firings for call in one.firing.calls for deed in call.deeds]
@@ -291,7 +293,9 @@ def test_a_rule_does_not_let_its_engine_go_on() -> None:
         2: lambda: opened.switch(Switched.RULE, "Work", False),
         3: lambda: opened.apply(CALLING),
     }
-    with LocalEngine(CALLING, clock=Ticking(), functions={"work": lambda account: bool(deeds[account]())}) as opened:
+    with LocalEngine(
+        CALLING, environment=Ticking(), functions={"work": lambda account: bool(deeds[account]())}
+    ) as opened:
         for account in deeds:
             answer = opened.notify({"event": "Claim", "account": account})
             done = [deed for one in answer.firings for call in one.firing.calls for deed in call.deeds]
@@ -308,7 +312,7 @@ def test_a_rule_may_have_a_transaction_of_its_own() -> None:
             if account == 2:
                 transaction.abort()
 
-    with LocalEngine(CALLING, clock=Ticking(), functions={"work": work}) as opened:
+    with LocalEngine(CALLING, environment=Ticking(), functions={"work": work}) as opened:
         for account in (1, 2):
             answer = opened.notify({"event": "Claim", "account": account})
             assert not any(call.failed for one in answer.firings for call in one.firing.calls)
@@ -328,7 +332,7 @@ def test_without_an_engine_a_call_is_refused() -> None:
 
 
 def test_the_innermost_engine_is_posted_to(engine: LocalEngine) -> None:
-    with LocalEngine(PROGRAM, clock=Ticking()) as other, engine.active():
+    with LocalEngine(PROGRAM, environment=Ticking()) as other, engine.active():
         with other.active():
             Desk("there").look(1)
         Desk("here").look(2)
@@ -337,7 +341,7 @@ def test_the_innermost_engine_is_posted_to(engine: LocalEngine) -> None:
 
 
 def test_threads_and_tasks_have_engines_of_their_own() -> None:
-    engines = [LocalEngine(PROGRAM, clock=Ticking()) for _ in range(8)]
+    engines = [LocalEngine(PROGRAM, environment=Ticking()) for _ in range(8)]
 
     def in_a_thread(number: int) -> None:
         with pytest.raises(NoActiveEngine):

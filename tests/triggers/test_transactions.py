@@ -36,7 +36,7 @@ CREATE MUTABLE SUBSCRIBED EVENT CLASS Keyed (account INT) ID (account) LIFESPAN 
 
 @pytest.fixture
 def engine() -> Iterator[LocalEngine]:
-    with LocalEngine(PROGRAM, clock=Ticking()) as opened:
+    with LocalEngine(PROGRAM, environment=Ticking()) as opened:
         yield opened
 
 
@@ -144,7 +144,7 @@ def expected(steps: Sequence[Step], engine: list[int], box: Box | None) -> None:
 def test_what_is_committed_is_there_in_order_and_nothing_else(steps: list[Step]) -> None:
     should: list[int] = []
     expected(steps, should, None)
-    with LocalEngine(PROGRAM, clock=Ticking()) as engine:
+    with LocalEngine(PROGRAM, environment=Ticking()) as engine:
         with engine.active():
             do(engine, steps)
         assert posted(engine) == should
@@ -154,7 +154,7 @@ def test_what_is_committed_is_there_in_order_and_nothing_else(steps: list[Step])
 
 
 def test_nobody_sees_what_is_posted_before_it_is_committed(tmp_path: Path) -> None:
-    with LocalEngine(PROGRAM, str(tmp_path / "a.db"), clock=Ticking()) as engine:
+    with LocalEngine(PROGRAM, str(tmp_path / "a.db"), environment=Ticking()) as engine:
         with engine.transaction():
             assert engine.post(n(1)) is None
             assert engine.post_all([n(2), {"event": "M"}]) == [None, 'there is no event class "M"']
@@ -232,7 +232,7 @@ def test_an_interrupted_block_is_aborted(engine: LocalEngine) -> None:
 
 
 def test_transactions_of_two_engines_do_not_mix(engine: LocalEngine) -> None:
-    with LocalEngine(PROGRAM, clock=Ticking()) as other:
+    with LocalEngine(PROGRAM, environment=Ticking()) as other:
         with engine.transaction():
             engine.post(n(1))
             with other.transaction() as inner:
@@ -280,7 +280,7 @@ class Full(MemoryStore):
 
 def test_a_commit_that_cannot_be_written_is_an_abort() -> None:
     store = Full(PROGRAM)
-    with LocalEngine(PROGRAM, store, clock=Ticking()) as engine:
+    with LocalEngine(PROGRAM, store, environment=Ticking()) as engine:
         transaction = engine.transaction(after_abort="Ended")
         transaction.__enter__()
         engine.post(n(1))
@@ -321,7 +321,7 @@ def test_transactions_of_threads_stay_whole(tmp_path: Path) -> None:
                     kept.append(group)
         return kept
 
-    with LocalEngine(PROGRAM, str(tmp_path / "a.db"), clock=Ticking()) as engine:
+    with LocalEngine(PROGRAM, str(tmp_path / "a.db"), environment=Ticking()) as engine:
         with ThreadPoolExecutor(8) as pool:
             kept = [group for groups in pool.map(lambda t: work(engine, t), range(8)) for group in groups]
         found = groups_of(posted(engine))

@@ -345,14 +345,14 @@ def test_conditions_are_worked_out_as_the_engine_does(block: int, tmp_path: Path
 
 
 class Sleeper(Machine):
-    """A machine whose clock goes on while it sleeps, and only then."""
+    """A machine that does not wait, and notes how long it would have."""
 
     def __init__(self) -> None:
-        """At the beginning of time."""
+        """Nobody has waited yet."""
         super().__init__()
         self.slept: list[float] = []
 
-    async def sleep(self, seconds: float) -> None:
+    def block(self, seconds: float) -> None:
         """Let time pass."""
         self.slept.append(seconds)
 
@@ -399,6 +399,14 @@ tick 1  2026-03-02T07:15:00Z
 def test_a_table_shows_a_tick(app: typer.Typer) -> None:
     result = CliRunner().invoke(app, ["simulate", *GROCERIES, "--until", "2026-03-02T07:15:00Z"])
     assert (result.exit_code, result.stdout) == (0, FIRST_TICK)
+
+
+def test_played_quickly_it_shows_the_same(app: typer.Typer) -> None:
+    words = ["simulate", *GROCERIES, "--until", "2026-03-02T12:00:00Z"]
+    at_once, played = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["--speed", "100000000"]))
+    assert played.exit_code == 0
+    assert played.stdout == at_once.stdout
+    assert played.stdout.count("\ntick ") > 1
 
 
 def test_ndjson_has_a_line_a_tick(app: typer.Typer) -> None:

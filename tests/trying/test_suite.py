@@ -16,7 +16,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 from augury.cli_test import register
-from augury.trying.suite_run import ORDERS_MAX
+from augury.diagnostics import Span
+from augury.trying.suite import Kind, Said
+from augury.trying.suite_bound import Row
+from augury.trying.suite_orders import all_orders, every_order
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.parent.name for path in ROOT.glob("examples/*/tests.yaml"))
@@ -257,14 +260,41 @@ def test_an_order_that_gives_something_else_is_shown(tmp_path: Path) -> None:
     assert not failures(suite(tmp_path, test.replace("permutations: all", "permutations: none")))
 
 
-def test_of_many_orders_a_sample_is_tried_that_the_seed_decides(tmp_path: Path) -> None:
-    logins = "".join(f"      - Login(card={card}) at 0s\n" for card in range(6))
-    path = suite(tmp_path, f"events:\n{logins}    expect: []\n    permutations: all")
-    result = run(path, "--seed", 7)
-    assert f"({ORDERS_MAX} of 720 orders, sampled with --seed 7)" in result.stdout
-    apart = suite(
-        tmp_path, f"events:\n{logins}      - Withdrawal(card=3) at 0s\n    expect_some: [Quick]\n    permutations: all"
-    )
+def logins(count: int, further: str = "expect: []", orders: str = "all") -> str:
+    came = "".join(f"      - Login(card={card}) at 0s\n" for card in range(count))
+    return f"events:\n{came}    {further}\n    permutations: {orders}"
+
+
+def test_all_orders_are_all_however_many(tmp_path: Path) -> None:
+    result = run(suite(tmp_path, logins(6)))
+    assert "(720 of 720 orders)" in result.stdout
+    tried = set()
+    said = Said(Kind.EVENT, "Login", Span(0, 5), Span(0, 5), "Login")
+    rows = [Row(said, n // 5, f"{n}", f"{n}") for n in range(7)]
+    for order in all_orders(rows):
+        tried.add(tuple(row.json for row in order))
+    assert len(tried) == every_order(rows) - 1 == 239
+    assert all({*order[:5]} == {*"01234"} and {*order[5:]} == {*"56"} for order in tried)
+
+
+def test_events_that_say_the_same_are_not_told_apart(tmp_path: Path) -> None:
+    same = ", ".join(["Login(card=1) at 0s"] * 5)
+    test = f"events: [{same}, Login(card=2) at 0s]\n    expect: []\n    permutations: all"
+    result = run(suite(tmp_path, test))
+    assert "(6 of 6 orders)" in result.stdout, result.output
+
+
+def test_more_orders_than_can_be_tried_are_a_failure(tmp_path: Path) -> None:
+    (failure,) = failures(suite(tmp_path, logins(10)))
+    assert failure["message"] == "there are 3,628,800 arrival orders, more than the 50,000 that are tried"
+    assert failure["notes"][0] == "write `permutations: 500` to try as many of them, drawn by --seed"
+
+
+def test_of_many_orders_as_many_are_tried_as_asked_for_and_the_seed_decides(tmp_path: Path) -> None:
+    result = run(suite(tmp_path, logins(6, orders="50")), "--seed", 7)
+    assert "(50 of 720 orders, sampled with --seed 7)" in result.stdout
+    assert "(6 of 6 orders)" in run(suite(tmp_path, logins(3, orders="50"))).stdout
+    apart = suite(tmp_path, logins(6, "  - Withdrawal(card=3) at 0s\n    expect_some: [Quick]", "50"))
     first, again = failures(apart, "--seed", 7), failures(apart, "--seed", 7)
     assert first == again
     assert first[0]["notes"] != failures(apart, "--seed", 8)[0]["notes"]
@@ -452,6 +482,6 @@ def test_a_small_suite_takes_a_second_at_most_beyond_loading_the_engine() -> Non
 
 def test_no_jvm_is_started() -> None:
     code = "import sys, time; from augury.trying.suite_verb import tested; "
-    code += "found = tested(sys.argv[1:], 1, update=False, stopwatch=time.perf_counter); "
+    code += "found = tested(sys.argv[1:], 1, update=False, stopwatch=time.perf_counter, tell=None); "
     code += "sys.exit(found.exit_code or 'pyspark' in sys.modules or 'py4j' in sys.modules)"
     cpu_seconds("-c", code, str(ROOT / "examples" / "groceries" / "tests.yaml"))

@@ -278,7 +278,7 @@ WRONG = [
     (TEST + "    engines: [spork]", [(4, 15, "there is no engine `spork`")]),
     (TEST + "    engines: []", [(4, 5, "no engine is named")]),
     (TEST + "    start: never", [(4, 12, "`never` is no time")]),
-    (TEST + "    permutations: 5", [(4, 19, "`permutations` is all or none, not `5`")]),
+    (TEST + "    permutations: 1", [(4, 19, "`permutations` is all, none or a number from 2 to 50,000, not `1`")]),
     (TEST + "    steps: [5]", [(4, 13, "a step is a mapping with events, advance_to, expect, expect_actions, "
                                        "expect_firings, expect_some, never")]),
     (TEST + "    events: [Login(card=x)]", [(4, 14, "it does not say when it happens")]),

@@ -189,7 +189,7 @@ def on_disk(folder: Path, text: str) -> Path:
 
 
 def update(path: Path) -> suite_verb.Tested:
-    return suite_verb.tested([str(path)], 1, update=True, stopwatch=lambda: 0.0)
+    return suite_verb.tested([str(path)], 1, update=True, stopwatch=lambda: 0.0, tell=None)
 
 
 def test_a_file_is_rewritten_once(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
 from augury import limits
@@ -17,7 +18,7 @@ from augury.actions.deliver import Carrier
 from augury.actions.delivery import Executor
 from augury.actions.envelope import ENGINE_NAME, signing_keys
 from augury.actions.log import Log, to_log
-from augury.actions.python import NoFunction, Python, function_named, registered
+from augury.actions.python import Function, NoFunction, Python, function_named, registered
 from augury.actions.settings import ActionSettings, filled
 from augury.actions.webhook import ExecutorProcess, Webhook, unusable
 from augury.algebra.program import Program
@@ -75,6 +76,15 @@ class Surroundings:
     elsewhere: Elsewhere | None = None
 
 
+class CannotCarryOut(RuntimeError):
+    """Bindings that cannot be used; a sentence for each."""
+
+    def __init__(self, sentences: tuple[str, ...]) -> None:
+        """Keep the sentences."""
+        super().__init__("\n".join(sentences))
+        self.sentences = sentences
+
+
 class _CannotBind(Exception):
     """Why a binding cannot be used."""
 
@@ -100,11 +110,15 @@ def wire(around: Surroundings, environment: Environment) -> Wired:
                 carriers[name] = _carrier(bindings[key], around, environment)
             elif key in functions:
                 places, seconds = limits.DELIVERY_CONCURRENCY, None
-                carriers[name] = Carrier(Python(functions[key], places, seconds))
+                carriers[name] = Carrier(Python(partial(_registered, key, around), places, seconds))
         except (_CannotBind, NoFunction, ImportError) as error:
             problems.append(f"`{name}`: {error}")
     unbound = tuple(name for key, name in done.items() if key not in bindings and key not in functions)
     return Wired(carriers, unbound, tuple(problems))
+
+
+def _registered(key: str, around: Surroundings) -> Function:
+    return registered(around.settings.modules)[key]
 
 
 def _wired_elsewhere(around: Surroundings, elsewhere: Elsewhere) -> Wired:
@@ -172,7 +186,7 @@ def _executor(said: _Filled, around: Surroundings) -> Executor:
         case ExecutorKind.LOG:
             return Log(around.write_line)
         case ExecutorKind.PYTHON:
-            return Python(function_named(said.target[0]), said.places, said.seconds)
+            return Python(partial(function_named, said.target[0]), said.places, said.seconds)
         case ExecutorKind.COMMAND:
             if why := refusal(said.target, around.settings.commands):
                 raise _CannotBind(why)

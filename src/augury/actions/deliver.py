@@ -90,6 +90,11 @@ class _Lane:
     is_told: bool = False
 
 
+def _room(lane: _Lane) -> int:
+    """How many more may wait for a target in memory."""
+    return limits.DELIVERIES_READ_MAX - len(lane.ready)
+
+
 async def deliver(
     outbox: Outbox,
     carriers: Mapping[str, Carrier],
@@ -134,6 +139,11 @@ class Deliverer:
         self._failure: str | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def executors(self) -> list[Executor]:
+        """Those who carry out actions."""
+        return [carrier.executor for carrier in self._carriers.values()]
 
     # ---- living ----------------------------------------------------------------------------------------------
 
@@ -307,13 +317,15 @@ class Deliverer:
         return pages > 0
 
     async def _read_feed(self, lane: _Lane, feed: _Feed) -> int:
-        pages, now_us, most = 0, self._environment.now_us(), limits.DELIVERIES_READ_MAX
-        if feed.due_us is not None and feed.due_us <= now_us:
+        pages, now_us = 0, self._environment.now_us()
+        if feed.due_us is not None and feed.due_us <= now_us and (most := _room(lane)):
             feed.due_us = None
             rows = await self._outbox.due(feed.action, self._known, now_us, most)
+            if len(rows) == most:
+                self._be_due(feed, now_us)  # there was no room for more
             taken = [row for row in rows if self._take(lane, feed, row)]
             pages += bool(taken)
-        if not feed.is_read:
+        if not feed.is_read and (most := _room(lane)):
             read_to = feed.read_to
             page = await self._outbox.fresh(feed.action, self._known, read_to, most)
             if page.looked_to is None:

@@ -167,9 +167,9 @@ class MemoryOutbox:
         chosen = [one for one in self.listed(wanted) if one.state in (State.WAITING, State.DEAD)]
         for one in chosen:
             self._all[one.action.id] = Listed(one.action, State.DROPPED, one.reason, one.tried_at, None)
-        events = {(one.action.event, one.action.key) for one in chosen}
+        events = {one.action.event_known_by for one in chosen}
         for one in list(self._waiting()):
-            if (one.action.event, one.action.key) in events:
+            if one.action.event_known_by in events:
                 self._all[one.action.id] = Listed(one.action, one.state, one.reason, one.tried_at, at_us)
         return len(chosen)
 

@@ -56,14 +56,15 @@ def registered(modules: tuple[str, ...] = ()) -> dict[str, Function]:
     """
     for module in modules:
         _import(module)
+    named: dict[str, Function] = {}
     for point in entry_points(group=ENTRY_POINTS):
         try:
             found = point.load()
         except (ImportError, AttributeError) as error:
             raise NoFunction(f"the entry point `{point.name}` cannot be loaded: {error}") from error
         if callable(found):
-            _REGISTERED.setdefault(key_of(point.name), found)
-    return dict(_REGISTERED)
+            named.setdefault(key_of(point.name), found)
+    return {**named, **_REGISTERED}
 
 
 def function_named(path: str) -> Function:
@@ -90,24 +91,29 @@ def _import(module: str) -> Any:
 class Python(HoldsNothing):
     """Calls a function."""
 
-    def __init__(self, function: Function, places: int, seconds: float | None) -> None:
-        """Take a function, and how long a call may take."""
-        self.target = f"python {_place(function)}"
-        self._function, self._seconds = function, seconds
+    def __init__(self, find: Callable[[], Function], places: int, seconds: float | None) -> None:
+        """Take a way to find a function, and how long a call may take; raises what finding it does."""
+        self._find, self._seconds = find, seconds
+        self._function = find()
+        self.target = f"python {_place(self._function)}"
         self._threads = Threads(places)
-        self._wants_delivery = "delivery" in inspect.signature(function).parameters
-        self._is_coroutine = inspect.iscoroutinefunction(function)
+
+    def renew(self) -> None:
+        """Find the function again, whose module was loaded again; raises what that does, and then it stays."""
+        self._function = self._find()
 
     async def carry_out(self, delivery: Delivery, environment: Environment) -> Outcome:
         """Call it."""
-        more = {"delivery": delivery} if self._wants_delivery else {}
+        function = self._function
+        signature = inspect.signature(function)
+        more = {"delivery": delivery} if "delivery" in signature.parameters else {}
         try:
-            inspect.signature(self._function).bind(*delivery.arguments, **more)
+            signature.bind(*delivery.arguments, **more)
         except TypeError as error:
             return Dead(f"the function cannot be called with these arguments: {error}")
-        call = partial(self._function, *delivery.arguments, **more)
+        call = partial(function, *delivery.arguments, **more)
         try:
-            if self._is_coroutine:
+            if inspect.iscoroutinefunction(function):
                 async with asyncio.timeout(self._seconds):
                     await call()
             else:

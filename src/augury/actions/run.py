@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from augury.actions.binding import Surroundings, Wired, wire
+from augury.actions.binding import CannotCarryOut, Surroundings, Wired, wire
 from augury.actions.deliver import Counts, Deliverer, Ends
+from augury.actions.lines import action_line
 from augury.actions.outbox import StoredOutbox
 from augury.clock import show_time
 from augury.environment import Environment, real
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from augury.local.store.outbox import SqlOutbox
-
-
-class CannotCarryOut(RuntimeError):
-    """Bindings that cannot be used; a sentence for each."""
-
-    def __init__(self, sentences: tuple[str, ...]) -> None:
-        """Keep the sentences."""
-        super().__init__("\n".join(sentences))
-        self.sentences = sentences
 
 
 async def carry_out(
@@ -187,24 +178,3 @@ def table(url: str, wanted: Wanted, rows_max: int, deliveries: str | None = None
 
 def _in_brackets(arguments: str) -> str:
     return f"({arguments[1:-1]})"
-
-
-def action_line(one: Listed, more: Mapping[str, str] = MappingProxyType({})) -> str:
-    """One JSON object; arguments and key are JSON already, and go in digit by digit."""
-    row = one.action
-    fields = {
-        "key": whole_json(row.idempotency_key),
-        "state": whole_json(one.state.value),
-        "attempts": whole_json(row.attempts),
-        "action": whole_json(row.action),
-        "args": row.arguments,
-        "event": whole_json(row.event),
-        "event_key": row.key,
-        "tick": whole_json(show_time(row.tick)),
-        "seq": whole_json(row.seq),
-        "reason": whole_json(one.reason),
-        "tried_at": whole_json(None if one.tried_at is None else show_time(one.tried_at)),
-        "next_at": whole_json(None if one.next_at is None else show_time(one.next_at)),
-        **more,
-    }
-    return "{" + ", ".join(f'"{name}": {value}' for name, value in fields.items()) + "}\n"

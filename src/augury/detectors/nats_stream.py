@@ -6,6 +6,7 @@ connection by itself, and not through the environment. What stands before `@` in
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -56,6 +57,7 @@ class NatsStream:
             )
             pulled = await client.jetstream().pull_subscribe(self._subject, self._durable, stream=self._stream)
             while True:
+                _end_if_cancelled()
                 try:
                     messages = await pulled.fetch(_MESSAGES_AT_ONCE, timeout=_WAIT_SECONDS)
                 except TimeoutError:
@@ -82,6 +84,13 @@ def _login(url: str) -> dict[str, Any]:
         return {}
     name = unquote(parts.username)
     return {"token": name} if parts.password is None else {"user": name, "password": unquote(parts.password)}
+
+
+def _end_if_cancelled() -> None:
+    """A cancellation is lost in nats-py where a message comes at that moment: by wait_for of Python 3.11, for one."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _quietly(error: Exception) -> None:

@@ -16,7 +16,6 @@ from typing import Any, Final
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import sqlglot
 
 from augury import limits
@@ -27,9 +26,9 @@ from augury.duck.sql.kinds import SqlType, Untranslatable, duck_type
 from augury.duck.sql.queries import MADE, ROW, Translator, view_columns, view_name
 from augury.duck.sql.values import Value, converted
 from augury.engine.ports import SelectFailed
-from augury.engine.rows import Changes, Keyed, Made, Rows, changes, keyed, made_of, whole
+from augury.engine.rows import Changes, Keyed, Made, Rows, changes, keyed
+from augury.engine.select_rows import rows_in
 from augury.event import EventClass, key_of
-from augury.kernels.columns import arrow_type
 
 __all__ = [
     "Changes", "Duck", "Keyed", "Made", "Rows", "SelectFailed", "Translated", "Untranslatable", "changes",
@@ -37,8 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 OCC_TIME: Final = "occ_time"
-YEARS_US: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""The first and last microsecond of the years 1 to 9999, since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,24 +211,4 @@ def evaluated(made: Translated, views: Mapping[str, pa.Table], now_us: int, duck
     A view has the declared attributes, occ_time, det_time and perhaps one column more, the number of each row.
     """
     found = (duck or _shared()).query(made, views, now_us)
-    declared = made.event_class.attributes
-    columns = [
-        _typed(found.column(i).combine_chunks(), arrow_type(attribute.type)) for i, attribute in enumerate(declared)
-    ]
-    occ_time = whole(found.column(OCC_TIME))
-    times = [occ_time, *(c.view(pa.int64()) for c in columns if pa.types.is_timestamp(c.type))]
-    if any(_outside(time) for time in times):
-        raise SelectFailed("a time lies outside the years 1 to 9999")
-    attributes = pa.table(columns, names=[attribute.name for attribute in declared])
-    return Rows(attributes, occ_time, made_of(whole(found.column(MADE)), len(made.views)) if made.traced else None)
-
-
-def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    plain = column if not isinstance(column, pa.ChunkedArray) else whole(column)
-    return plain if plain.type == kind else plain.view(kind) if pa.types.is_timestamp(kind) else plain.cast(kind)
-
-
-def _outside(times: pa.Array) -> bool:
-    bounds = pc.min_max(times)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is not None and (low < YEARS_US[0] or high > YEARS_US[1])
+    return rows_in(found, made.event_class, len(made.views) if made.traced else None)

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from augury.algebra.composite import CompositePlan
-from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.select import SelectPlan
 from augury.diagnostics import Findings
-from augury.engine.plan import CannotRun
+from augury.engine.plan import CannotRun, note_beyond
 from augury.engine.rows import Rows
 from augury.event import EventClass, key_of
 
@@ -44,12 +42,9 @@ def runnable(program: Program) -> DuckSelects:
     findings = Findings()
     classes = [plan.event_class for plan in program.classes]
     found: dict[str, Translated] = {}
+    note_beyond(program, findings)
     for plan in program.classes:
-        what, name = _not_run(plan), plan.event_class.name
-        if what:
-            message = f"this engine does not run {what} yet, as `{name}` needs it to"
-            helps = ["leave the class out, and what is built on it"]
-            findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
+        name = plan.event_class.name
         if isinstance(plan.derivation, SelectPlan):
             made = _translated(plan.derivation, classes)
             if isinstance(made, str):
@@ -61,14 +56,6 @@ def runnable(program: Program) -> DuckSelects:
     if refused := findings.sorted():
         raise CannotRun(refused)
     return DuckSelects(found)
-
-
-def _not_run(plan: ClassPlan) -> str:
-    match plan.derivation:
-        case MatchPlan() | CompositePlan() if plan.derivation.by_occurrence is not None:
-            return "ORDER BY OCCURRENCE"
-        case _:
-            return ""
 
 
 def _translated(plan: SelectPlan, classes: list[EventClass]) -> Translated | str:

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from augury.engine.rows import whole
 from augury.engine.ticked import ClassVersions, FiredTrigger
 from augury.history.raw import Rejected
 from augury.history.versions import ABSORBED, WITHDRAWN, Verdicts
 from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.bitemporal import keys_of
 from augury.kernels.firing import Posted
 
 Like = tuple[Any, int, int | None, tuple[Any, ...]]
@@ -124,6 +126,7 @@ class Chronon:
     read_clock: int | None = None
     _taken: dict[int, TakenSoFar] = field(default_factory=dict)
     _noted: int = 0
+    _keys: dict[int, tuple[int, set[Any]]] = field(default_factory=dict)
 
     def so_far(self, place: int) -> TakenSoFar | None:
         """What earlier steps accepted of a class; worked out when a later one asks, for most chronons are one step."""
@@ -132,6 +135,15 @@ class Chronon:
                 self._taken.setdefault(at, TakenSoFar()).note(versions)
         self._noted = len(self.reads)
         return self._taken.get(place)
+
+    def keys_found(self, place: int, count: int) -> set[Any]:
+        """The keys of the events that the first parts found of a class with a key; who asks later asks for no fewer."""
+        noted, keys = self._keys.get(place, (0, set()))
+        for part in self.found.get(place, [])[noted:count]:
+            if part.event_class.key:
+                keys.update(keys_of(part.event_class, [*map(whole, part.values.columns)], part.seq))
+        self._keys[place] = count, keys
+        return keys
 
     def whole(self) -> Read:
         """All that the steps read."""

@@ -6,7 +6,7 @@ versions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple
 
 import numpy as np
@@ -112,8 +112,13 @@ def detect(
             raise AssertionError("a SELECT is not detected")
 
 
-def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurrences) -> ClassVersions:
-    """Occurrences as versions of events: one with the key of an event that is there changes it."""
+def versions_of(
+    plan: EnginePlan, state: EngineState, place: int, found: Occurrences, before: Collection[object] = ()
+) -> ClassVersions:
+    """Occurrences as versions of events: one with the key of an event that is there changes it.
+
+    `before` are keys that were found before these, since the last tick.
+    """
     found = found.at(_said_in_order(found))
     event_class, view = found.event_class, state.classes[place].view
     number = np.arange(view.read + 1, view.read + 1 + len(found))
@@ -123,7 +128,7 @@ def versions_of(plan: EnginePlan, state: EngineState, place: int, found: Occurre
     if event_class.key:
         met: set[object] = set()
         for row, key in enumerate(keys):
-            if key in met or key in view.slots:
+            if key in met or key in before or key in view.slots:
                 change[row] = CHANGE
             met.add(key)
     # Which event of a SELECT class it was that something took place at is nobody's business outside the tick.

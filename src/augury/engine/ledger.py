@@ -165,7 +165,9 @@ def joined(program: Program, ledgers: Sequence[Ledger]) -> Ledger:
     versions = gathered([one.versions for one in ledgers])
     actions = pa.concat_tables([ACTIONS.empty_table(), *(one.actions for one in ledgers)])
     named = zip(actions["event"].to_pylist(), actions["trigger"].to_pylist(), strict=True)
-    place = np.array([classes[key_of(n)] if trigger is None else len(classes) for n, trigger in named], np.int64)
+    # A program that took the place of another may lack the class of an action that was not told yet.
+    last = len(classes)
+    place = np.array([classes.get(key_of(n), last) if trigger is None else last for n, trigger in named], np.int64)
     actions = actions.append_column("class", pa.array(place))
     actions = actions.append_column("at", pa.array(_ranks(program, actions, versions), pa.string()))
     actions = actions.sort_by([(name, "ascending") for name in ("tick", "class", "at", "statement", "place")])

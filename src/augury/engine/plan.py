@@ -5,16 +5,17 @@ In: a program. Out: an `EnginePlan`, made once. It knows no event. A class is na
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from augury import limits
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
+from augury.algebra.rule import Rule
 from augury.algebra.select import ByKey, SelectPlan, Turns
-from augury.diagnostics import Diagnostic, Mark, Span
+from augury.diagnostics import Diagnostic, Findings, Mark, Span
 from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units, triggers_at
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.schedule import TooManyDue
@@ -33,6 +34,16 @@ class CannotRun(ValueError):
         for help_ in dict.fromkeys(text for diagnostic in diagnostics for text in diagnostic.helps):
             self.add_note(f"help: {help_}")
         self.diagnostics = diagnostics
+
+
+def note_beyond(program: Program, findings: Findings) -> None:
+    """Note what ticks cannot do yet: an error a class."""
+    for plan in program.classes:
+        derivation, name = plan.derivation, plan.event_class.name
+        if isinstance(derivation, MatchPlan | CompositePlan) and derivation.by_occurrence is not None:
+            message = f"this engine does not run ORDER BY OCCURRENCE yet, as `{name}` needs it to"
+            helps = ["leave the class out, and what is built on it"]
+            findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +103,7 @@ class EnginePlan:
     of what a MATCH or COMPOSITE finds. `clocks` are the codes of clock classes with their schedules, `selects_of` has
     for each place the numbers of the units of the SELECTs that read it. `triggered_from` are the complex classes that
     some trigger looks at, `triggers_of` has for each place the numbers of the triggers that it concerns, and `cuts`
-    says where a step ends because a rule may post.
+    says where a step ends because a rule may post. `rules` and `event_classes` are by the names they are matched by.
     """
 
     program: Program
@@ -108,6 +119,8 @@ class EnginePlan:
     triggered_from: tuple[int, ...] = ()
     triggers_of: tuple[tuple[int, ...], ...] = ()
     cuts: Cuts | None = None
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    event_classes: Mapping[str, EventClass] = field(default_factory=dict)
 
     @property
     def chronon_us(self) -> int:
@@ -154,6 +167,8 @@ def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
         tuple(sorted(looked_at.difference(received))),
         tuple(triggers_at(triggers, place) for place in range(len(classes))),
         cuts_of(triggers, received),
+        {key_of(rule.name): rule for rule in program.rules},
+        {name: classes[place].event_class for name, place in places.items()},
     )
 
 
@@ -191,6 +206,8 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
         match plan.derivation:
             case MatchPlan() as found:
                 with refused_for(plan):
+                    if found.by_occurrence is not None:
+                        raise composite.NotYet("ORDER BY OCCURRENCE")
                     units.append(MatchUnit(place, match.detector_of(found), _complex_read(program, plan, places)))
             case CompositePlan():
                 run = runs[name]

@@ -7,16 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import pyarrow as pa
 
 from augury.algebra.program import ClassPlan, Program
+from augury.diagnostics import closest
 from augury.engine.replacing import Held
 from augury.engine.rows import Rows
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass
 from augury.kernels.firing import Turned
+
+SelectsBy = Literal["duckdb", "spark"]
+"""Who runs SELECTs on Spark: DuckDB, in the task of their slot, or Spark itself, from the driver."""
+
+
+def require_selects_by(word: str) -> None:
+    """Raise `ValueError`, with a proposal, where somebody says that another runs SELECTs."""
+    known = get_args(SelectsBy)
+    if word not in known:
+        meant = closest(str(word), known)
+        proposal = f"did you mean `{meant}`?" if meant else f"take {' or '.join(f'`{one}`' for one in known)}"
+        raise ValueError(f"nothing called `{word}` runs SELECTs: {proposal}")
 
 
 class SelectFailed(RuntimeError):
@@ -146,6 +159,10 @@ class Store(KnownVersions, Protocol):
 
     def adopt(self, adoption: Adoption) -> None:
         """Let another program take the place of the one before, all of it or nothing."""
+        ...
+
+    def runs(self, program: Program) -> bool:
+        """Whether the store is a program's, as it may be after an `adopt` that failed; it goes on as its, then."""
         ...
 
     def begun(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from augury.clock import show_time
 from augury.history.raw import Raw, RawTable
@@ -22,7 +22,8 @@ class Far:
     """How far a run is; what is not known is None.
 
     `rows` were taken of `rows_all`; `tick` is how far the clock has gone, in microseconds, which is the `ticks`-th tick
-    of the run, and `lag_us` how far that lies behind the newest row; `tasks` were done of `tasks_all` that Spark is at.
+    of the run, and `lag_us` how far that lies behind the newest row; `tasks` were done of `tasks_all`, whatever it is
+    that they are called.
     """
 
     doing: str
@@ -33,6 +34,7 @@ class Far:
     lag_us: int | None = None
     tasks: int | None = None
     tasks_all: int | None = None
+    tasks_called: str = "tasks"
 
     @property
     def share(self) -> float | None:
@@ -49,7 +51,7 @@ Tell = Callable[[Far], None]
 
 
 def at_tick(
-    doing: str, tick: int | None, first_tick: int | None, newest_us: int | None, chronon_us: int, **known: int | None
+    doing: str, tick: int | None, first_tick: int | None, newest_us: int | None, chronon_us: int, **known: Any
 ) -> Far:
     """How far a run is whose clock has come to a tick; every chronon since the first tick counts, idle or not."""
     if tick is None:
@@ -70,7 +72,7 @@ def in_words(far: Far) -> str:
     if far.lag_us is not None:
         parts.append(f"{_roughly(far.lag_us)} behind")
     if far.tasks is not None and far.tasks_all:
-        parts.append(f"{far.tasks:,} of {far.tasks_all:,} tasks")
+        parts.append(f"{far.tasks:,} of {far.tasks_all:,} {far.tasks_called}")
     return " · ".join(parts)
 
 

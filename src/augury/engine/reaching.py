@@ -23,6 +23,14 @@ def reached(state: EngineState) -> int | None:
     return state.tick if state.chronon.upto is None else state.chronon.upto
 
 
+def begins_at(now: int, came: Iterable[int], chronon_us: int) -> int:
+    """What counts as the tick before the first, where a clock is followed from now on: what came before is read, too.
+
+    Where there was no clock, what came has no time, which is less than 0.
+    """
+    return tick_at_most(min([now, *(time for time in came if time >= 0)]), chronon_us)
+
+
 def to_be_read(state: EngineState, det_time: int | None, now: int | None) -> int | None:
     """How far time has to go to read an event; None if that is later than now. Without a clock it may go anywhere."""
     known = [time for time in (reached(state), det_time, 0) if time is not None]

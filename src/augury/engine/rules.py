@@ -59,7 +59,7 @@ class Setting:
     """What a structure runs in: the values it names, the tick, the time of its posts, and what is in force.
 
     `firing` names the firing for ever; `rules` are by key, `disabled` the keys of those that are off, by themselves or
-    by a group; `classes` by name.
+    by a group; `classes` are by key, too.
     """
 
     firing: str
@@ -159,7 +159,7 @@ def _done(
         match one:
             case Post(event_class=name, values=scalars):
                 values = [value_of(scalar, field, setting.now) for scalar in scalars]
-                deeds.append(_posted(setting.classes[name], values, setting.det_time))
+                deeds.append(_posted(setting.classes[key_of(name)], values, setting.det_time))
             case ActionCall():
                 done = _acted(one, field, setting, f"{setting.firing}{at}/{number}")
                 deeds.append(done)

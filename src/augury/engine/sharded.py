@@ -18,7 +18,7 @@ import numpy as np
 
 from augury.algebra.program import Program
 from augury.engine.plan import EnginePlan, engine_plan
-from augury.engine.shards import Shard, program_of, shards_of
+from augury.engine.shards import Shard, holds_select, program_of, shards_of
 from augury.engine.ticked import Ticked
 from augury.event import key_of
 from augury.history.arrivals import Arrivals, ClassRows
@@ -67,6 +67,12 @@ class Slots:
         """The shard that a slot belongs to."""
         return int(np.searchsorted(self.starts, slot, side="right")) - 1
 
+    def selecting(self) -> tuple[int, ...]:
+        """The slots whose engines run SELECTs."""
+        return tuple(
+            slot for slot in range(len(self)) if holds_select(self.program, self.shards[self.shard_of(slot)].places)
+        )
+
     def program_of(self, slot: int) -> Program:
         """The part of the program that the engine of a slot runs."""
         return program_of(self.program, self.shards[self.shard_of(slot)])
@@ -99,10 +105,10 @@ class Slots:
         return start + buckets_of([part.values[names.index(key_of(name))] for name in columns], self.buckets)
 
 
-def slots_of(program: Program, buckets: int, plan: EnginePlan | None = None) -> Slots:
-    """The slots of a program; raises `CannotRun`."""
+def slots_of(program: Program, buckets: int, plan: EnginePlan | None = None, *, whole_selects: bool = False) -> Slots:
+    """The slots of a program; with `whole_selects` SELECTs are not cut by key. Raises `CannotRun`."""
     plan = plan or engine_plan(program)
-    shards = shards_of(plan)
+    shards = shards_of(plan, whole_selects=whole_selects)
     found = sum(buckets if shard.by else 1 for shard in shards)
     if found > SLOTS_MAX:
         raise ValueError(f"there would be {found:,} slots, and at most {SLOTS_MAX:,} are allowed: take fewer buckets")

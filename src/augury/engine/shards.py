@@ -22,7 +22,7 @@ from augury import types as t
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Program
-from augury.algebra.select import Whole
+from augury.algebra.select import SelectPlan, Whole
 from augury.engine.keys import Apart, composite_ways, match_ways
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.select_parts import parts_of
@@ -50,8 +50,11 @@ class Shard:
         return dict(self.by).get(place, ())
 
 
-def shards_of(plan: EnginePlan) -> tuple[Shard, ...]:
-    """The shards in order of their first classes; what cannot be cut comes last, in one."""
+def shards_of(plan: EnginePlan, *, whole_selects: bool = False) -> tuple[Shard, ...]:
+    """The shards in order of their first classes; what cannot be cut comes last, in one.
+
+    With `whole_selects` components that have a SELECT are not cut, and are together in a shard of their own.
+    """
     if plan.clocks:
         name = plan.received_classes[plan.clocks[0][0]].name
         return (Shard(tuple(range(len(plan.classes))), reason=f"`{name}` is posted by the clock, to all"),)
@@ -60,16 +63,25 @@ def shards_of(plan: EnginePlan) -> tuple[Shard, ...]:
         reason = f"trigger `{posting}` posts events, which are numbered among those of all classes"
         return (Shard(tuple(range(len(plan.classes))), reason=reason),)
     cut: list[Shard] = []
-    whole: list[int] = []
-    reasons: list[str] = []
+    whole: list[Shard] = []
+    selected: list[int] = []
     for places in _components(plan):
+        if whole_selects and holds_select(plan.program, places):
+            selected += places
+            continue
         by, reason = _cut(plan, places)
-        if by:
-            cut.append(Shard(places, by))
-        else:
-            whole += places
-            reasons.append(reason)
-    return (*cut, *([Shard(tuple(sorted(whole)), reason="; ".join(dict.fromkeys(reasons)))] if whole else []))
+        (cut if by else whole).append(Shard(places, by, reason))
+    if whole:
+        together = tuple(sorted(place for shard in whole for place in shard.places))
+        cut.append(Shard(together, reason="; ".join(dict.fromkeys(shard.reason for shard in whole))))
+    if selected:
+        cut.append(Shard(tuple(sorted(selected)), reason="its SELECTs are queries over all of their views"))
+    return tuple(cut)
+
+
+def holds_select(program: Program, places: Collection[int]) -> bool:
+    """Whether some of these classes are SELECTs."""
+    return any(isinstance(program.classes[place].derivation, SelectPlan) for place in places)
 
 
 def program_of(program: Program, shard: Shard) -> Program:

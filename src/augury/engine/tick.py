@@ -159,11 +159,11 @@ class _Tick:
             return {}
         found = detecting.detect(self.plan, self.state, number, late, self.tick)
         for place, one in found.items():
-            self._count(one.event_class.name, one.errors)
+            self.count(one.event_class.name, one.errors)
             late.occurrences[place] = one
         return {place: one for place, one in found.items() if len(one)}
 
-    def _count(self, name: str, errors: int) -> None:
+    def count(self, name: str, errors: int) -> None:
         if errors:
             self.errors[name] = self.errors.get(name, 0) + errors
 
@@ -213,7 +213,7 @@ class _Tick:
                 continue
             fired = decided(state, seen, self.tick, self.plan.chronon_us)
             event_class = self.plan.classes[place].event_class
-            self._count(event_class.name, fired.errors.total())
+            self.count(event_class.name, fired.errors.total())
             if len(fired):
                 found.append(ClassActions(event_class, fired))
         return found
@@ -309,10 +309,11 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
     plan, state = at_work.plan, at_work.state
     chronon = state.chronon
     read = chronon.whole()
-    at_work.errors.update(chronon.errors)
     at_work.read(read)
     at_work.ends(Phase.READ)
     at_work.derive(ruling)
+    for name, errors in chronon.errors.items():
+        at_work.count(name, errors)
     at_work.ends(Phase.DERIVE)
     actions = at_work.decide()
     at_work.ends(Phase.DECIDE)

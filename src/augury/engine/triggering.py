@@ -8,9 +8,9 @@ triggers use up what they used, and no rule runs.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from augury.engine.plan import EnginePlan, too_many_periods
 from augury.engine.rules import Calling, NoFunctions, Setting, calls_of, returned_of
 from augury.engine.state import EngineState, TriggersState, Waiting, waiting_for
 from augury.engine.trigger_plan import TriggerUnit
-from augury.event import key_of
+from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT, Batch, Integers
 from augury.kernels.composite.giving import Found, constituents
 from augury.kernels.composite.reading import python_values, rows_of
@@ -253,28 +253,28 @@ class _Looking:
         self.state.fired[unit.name] = number
         if self.ruling.is_again:
             return
-        name, values = self._event(moment, used)
-        given = [values.get(attribute_key(a.name)) for a in self._attributes(name)]
+        event_class, values = self._event(moment, used)
+        given = [values.get(attribute_key(a.name)) for a in event_class.attributes]
         parameters = tuple(fitted_or_null(v, p.type) for v, p in zip(given, unit.trigger.parameters, strict=False))
+        named = _named(unit, parameters, used, event_class, values)
         is_read, chronon_us = self._is_read(moment), self.plan.chronon_us
         det_time = moment.det_time
         now = (det_time // chronon_us + 1) * chronon_us if is_read else -(-det_time // chronon_us) * chronon_us
-        classes = {one.event_class.name: one.event_class for one in self.plan.classes}
         setting = Setting(
             f"{unit.name}/{number}",
-            lambda wanted: self._named(wanted, unit, parameters, used, name, values),
+            named,
             now,
             det_time,
-            {key_of(rule.name): rule for rule in self.plan.program.rules},
+            self.plan.rules,
             disabled(self.plan, self.state),
-            classes,
+            self.plan.event_classes,
             self.ruling.calling,
             unit.trigger.policy,
         )
         calls = calls_of(unit.trigger.structure, setting)
         firing = Firing(
             unit.trigger.name,
-            None if moment.is_timer else name,
+            None if moment.is_timer else event_class.name,
             self._told_seq(moment),
             det_time,
             now,
@@ -283,7 +283,7 @@ class _Looking:
             calls,
             returned_of(unit.trigger.returns, calls),
         )
-        fired = fired_trigger(number, firing, setting.rules, classes[name], values, self.ruling.calling)
+        fired = fired_trigger(number, firing, setting.rules, event_class, values, self.ruling.calling)
         self._queue(unit, firing, moment)
         self.chronon.firings.append(fired)
 
@@ -292,38 +292,16 @@ class _Looking:
         seq = 0 if moment.is_timer else int(self.history.seq[moment.row])
         return seq if 0 < seq < SELECTED else None
 
-    def _event(self, moment: _Moment, used: Waiting) -> tuple[str, Mapping[str, Value]]:
+    def _event(self, moment: _Moment, used: Waiting) -> tuple[EventClass, Mapping[str, Value]]:
         """The class of the triggering event and its values; where the clock triggers those of the last constituent."""
         if moment.is_timer:
-            name = next(c.event_class.name for c in self.plan.classes if key_of(c.event_class.name) == used.last[0])
-            return name, used.last[1]
+            return self.plan.event_classes[used.last[0]], used.last[1]
         batch, row = self.history, moment.row
         code, at = int(batch.code[row]), int(batch.row[row])
         columns = zip(batch.tables[code].column_names, batch.tables[code].columns, strict=True)
         values = {attribute_key(name): python_values(_one(column, at))[0] for name, column in columns}
         times = {"occ_time": int(batch.occ_time[row]), "det_time": int(batch.det_time[row])}
-        return batch.classes[code].name, {**values, **times}
-
-    def _attributes(self, name: str) -> Any:
-        return next(one.event_class.attributes for one in self.plan.classes if one.event_class.name == name)
-
-    def _named(
-        self,
-        wanted: Field,
-        unit: TriggerUnit,
-        parameters: tuple[Value, ...],
-        used: Waiting,
-        name: str,
-        values: Mapping[str, Value],
-    ) -> Value:
-        """A parameter; or `Class.attr` of the latest constituent of the class, else of the triggering event."""
-        if not wanted.scope:
-            names = [key_of(parameter.name) for parameter in unit.trigger.parameters]
-            return parameters[names.index(key_of(wanted.name))]
-        which = key_of(wanted.scope), attribute_key(wanted.name)
-        if which in used.values:
-            return used.values[which]
-        return values.get(which[1]) if key_of(name) == which[0] else None
+        return batch.classes[code], {**values, **times}
 
     def _queue(self, unit: TriggerUnit, firing: Firing, moment: _Moment) -> None:
         seq = abs(self._seq(moment))
@@ -335,6 +313,28 @@ class _Looking:
                 self.chronon.became[at, number] = Refusal.TOO_DEEP
             elif posted.refused is None:
                 self.chronon.queue.append(QueuedPost(posted, unit.trigger.name, depth, at, number))
+
+
+def _named(
+    unit: TriggerUnit,
+    parameters: Sequence[Value],
+    used: Waiting,
+    event_class: EventClass,
+    values: Mapping[str, Value],
+) -> Callable[[Field], Value]:
+    """Finds a parameter; or `Class.attr` of the latest constituent of the class, else of the triggering event."""
+    by_name = {key_of(one.name): value for one, value in zip(unit.trigger.parameters, parameters, strict=True)}
+    own = key_of(event_class.name)
+
+    def find(wanted: Field) -> Value:
+        if not wanted.scope:
+            return by_name[key_of(wanted.name)]
+        which = key_of(wanted.scope), attribute_key(wanted.name)
+        if which in used.values:
+            return used.values[which]
+        return values.get(which[1]) if own == which[0] else None
+
+    return find
 
 
 def _usable(rows: list[int], ranks: Sequence[float], waiting: int) -> list[int]:
@@ -381,6 +381,8 @@ def _waiting(unit: TriggerUnit, found: Found) -> Waiting:
 
 def disabled(plan: EnginePlan, state: TriggersState) -> frozenset[str]:
     """The keys of the rules that are off, by themselves or by one of their groups."""
+    if not state.off:
+        return frozenset()
     return frozenset(
         key_of(rule.name)
         for rule in plan.program.rules

@@ -28,6 +28,7 @@ CHANGES: Final = {ANNOUNCE: "announce", CHANGE: "change", WITHDRAWN: "withdraw"}
 """What versions are, in words."""
 
 _MOMENT: Final = arrow_type(TIMESTAMP)
+_FOR_EVER: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,14 @@ def known_at(table: pa.Table, event_class: EventClass, known_at_us: int) -> pa.T
     newest = _newest(table, event_class, known_at_us)
     there = newest[~_withdrawn(table, event_class)[newest]]
     return table.take(pa.array(np.sort(there)))
+
+
+def then(table: pa.Table, event_class: EventClass, as_of_us: int | None, known_at_us: int | None) -> pa.Table:
+    """What was known at a time of what had happened by another; None is now and ever, and both all versions."""
+    if as_of_us is None and known_at_us is None:
+        return table
+    known = known_at(table, event_class, _FOR_EVER if known_at_us is None else known_at_us)
+    return known if as_of_us is None else as_of(known, as_of_us)
 
 
 def as_of(table: pa.Table, as_of_us: int) -> pa.Table:

@@ -24,7 +24,7 @@ from augury.lake.files import LakeFiles
 from augury.lake.lake import About, Lake, program_name
 from augury.lake.manifest import FileEntry, Kind, Manifest
 from augury.lake.order import Order, by_tick, order_of
-from augury.lake.retention import retention
+from augury.lake.retention import retention, retention_pays
 from augury.lake.shown import LakeDiff, LakeHistory, Time, history
 from augury.lake.snapshot import Snapshot
 from augury.lake.storage import Exclusive
@@ -67,5 +67,6 @@ __all__ = [
     "order_of",
     "program_name",
     "retention",
+    "retention_pays",
     "vacuum",
 ]

@@ -6,6 +6,8 @@ the history stay what they were: a file of kind `numbers` keeps those of version
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -18,6 +20,9 @@ from augury.lake.manifest import FileEntry, Kind
 from augury.lake.order import Order, Places, by_tick, conformed, numbers_table, placed, places_of, whole
 from augury.lake.snapshot import Snapshot
 from augury.lake.upkeep import Upkeep
+
+LEAVING_OF: Final = 4
+"""One in so many versions leaves, or it is not yet worth reading them: so each is read that often before it does."""
 
 
 def retention(
@@ -51,6 +56,25 @@ def retention(
     return done.and_then(_numbers(files, snapshot, event_class, left)).and_then(
         _purged(files, snapshot, event_class, numbers[stays])
     )
+
+
+def retention_pays(files: LakeFiles, snapshot: Snapshot, event_class: EventClass, before_tick: int) -> bool:
+    """Whether enough versions would leave, as far as what manifests say of files tells, to read all of them for it."""
+    entries = snapshot.of(Kind.HISTORY, event_class.name)
+    if all(entry.min_tick is None or entry.min_tick >= before_tick for entry in entries):
+        return False
+    old = sum(entry.rows * _share_before(entry, before_tick) for entry in entries)
+    # What was left over the last time is current, or is not much.
+    leaving = old - len(kept_places(files, snapshot, event_class.name).numbers)
+    return leaving * LEAVING_OF >= sum(entry.rows for entry in entries)
+
+
+def _share_before(entry: FileEntry, before_tick: int) -> float:
+    """How much of a file is of earlier ticks, if its rows are spread evenly."""
+    if entry.min_tick is None or entry.max_tick is None:
+        return 0.0
+    share = (before_tick - entry.min_tick) / (entry.max_tick - entry.min_tick + 1)
+    return min(max(share, 0.0), 1.0)
 
 
 def kept_places(files: LakeFiles, snapshot: Snapshot, event_class: str) -> Places:

@@ -11,7 +11,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from augury.diagnostics import closest
 from augury.engine.firing_rows import known_firings, trigger_named
 from augury.event import EventClass, key_of
 from augury.history.values import Moment, as_microseconds
-from augury.history.views import as_of, current, diff, history_schema, known_at, system_names
+from augury.history.views import current, diff, history_schema, system_names, then
 from augury.kernels.batch import Integers
 from augury.kernels.columns.column import Mask
 from augury.lake.errors import CorruptFile, LakeFailed, NoSuchClass, NoSuchCommit, NoSuchTrigger
@@ -33,8 +33,6 @@ from augury.lake.manifest import Kind, Manifest
 from augury.lake.order import Order, conformed, order_of, shown, whole
 from augury.lake.retention import kept_places, purged_numbers
 from augury.lake.snapshot import Snapshot
-
-_EVER_US: Final = (1 << 63) - 1
 
 Time = Moment
 """A time as people write it; a number is microseconds since the epoch."""
@@ -93,10 +91,7 @@ class LakeHistory:
         """The versions of a class, with the columns of `history_schema`; raises `NoSuchClass`, `CorruptFile`."""
         event_class = self._class(name)
         table = self._history(event_class).retained()
-        if self.known_at_us is None and self.as_of_us is None:
-            return table
-        known = known_at(table, event_class, _EVER_US if self.known_at_us is None else self.known_at_us)
-        return known if self.as_of_us is None else as_of(known, self.as_of_us)
+        return then(table, event_class, self.as_of_us, self.known_at_us)
 
     def now(self, name: str) -> pa.Table:
         """The as-of-now view: newest versions, neither withdrawn nor purged; after `known_at` those known then."""

@@ -6,7 +6,7 @@ In: the state after a step, and where the event came. Out: an `Answer`. It reads
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from augury.event import key_of
 from augury.history.versions import ABSORBED
 from augury.kernels.batch import joined
 from augury.kernels.firing import Done, Posted
+from augury.local.posts import POSTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +59,87 @@ def marks_of(chronon: Chronon) -> Marks:
     return Marks(len(chronon.reads), len(chronon.firings), found)
 
 
-def answer_of(plan: EnginePlan, state: EngineState, place: int, position: int, before: Marks) -> Answer:
-    """The answer for the row that came at a position of a step, before which there was so much of the chronon."""
-    name = f":{place}"
-    for read in state.chronon.reads[before.reads :]:
-        for at, reason in zip(read.rejected.place, read.rejected.reason, strict=True):
-            if at.endswith(name):
-                return Answer(place, refused=reason)
-        for fates in read.fates.values():
-            if (fates.position == position).any():
-                verdict, seq = fates.of(position)
-                if seq is None:
-                    return Answer(place, is_absorbed=verdict == ABSORBED)
-                return _of_version(plan, state, place, seq, before)
-    return Answer(place)
+def answers_of(plan: EnginePlan, state: EngineState, asked: Mapping[int, int], before: Marks) -> dict[int, Answer]:
+    """The answers for rows of a step, given their places by position, before which there was so much of the chronon.
 
-
-def _of_version(plan: EnginePlan, state: EngineState, place: int, seq: int, before: Marks) -> Answer:
-    chain, firings = {seq}, []
-    for at, one in enumerate(state.chronon.firings[before.firings :], before.firings):
-        if one.firing.seq in chain:
-            fired = settled(one, at, state.chronon.became)
-            firings.append(fired)
-            deeds = (deed for call in fired.firing.calls for deed in call.deeds)
-            chain.update(deed.seq for deed in deeds if isinstance(deed, Posted) and deed.seq is not None)
+    By place; what the step has not read has none.
+    """
+    answers, owners = _fates(state.chronon, asked, before)
+    firings = _firings(state.chronon, owners, before)
+    lines = _occurrences(plan, state, owners, before)
     returns = {key_of(unit.trigger.name): unit.trigger.returns for unit in plan.triggers}
-    returned = {
-        one.firing.trigger: plain(one.firing.returned, kind[0])
-        for one in firings
-        if one.firing.seq == seq and (kind := returns[key_of(one.firing.trigger)]) is not None
-    }
-    return Answer(place, seq, None, False, tuple(firings), returned, tuple(_occurrences(plan, state, chain, before)))
+    for place, answer in answers.items():
+        if answer.seq is not None:
+            own = firings.get(place, [])
+            returned = {
+                one.firing.trigger: plain(one.firing.returned, kind[0])
+                for one in own
+                if one.firing.seq == answer.seq and (kind := returns[key_of(one.firing.trigger)]) is not None
+            }
+            occurrences = tuple(lines.get(place, ()))
+            answers[place] = replace(answer, firings=tuple(own), returned=returned, occurrences=occurrences)
+    return answers
 
 
-def _occurrences(plan: EnginePlan, state: EngineState, chain: set[int], before: Marks) -> list[str]:
-    lines: list[str] = []
+def _fates(chronon: Chronon, asked: Mapping[int, int], before: Marks) -> tuple[dict[int, Answer], dict[int, int]]:
+    """What became of the rows themselves, by place; and by the `seq` of each version whose place it is."""
+    names = {f"{POSTED}:{place}": place for place in asked.values()}
+    answers: dict[int, Answer] = {}
+    owners: dict[int, int] = {}
+    for read in chronon.reads[before.reads :]:
+        for name, reason in zip(read.rejected.place, read.rejected.reason, strict=True):
+            if name in names:
+                answers[names[name]] = Answer(names[name], refused=reason)
+        for fates in read.fates.values():
+            rows = zip(fates.position.tolist(), fates.verdicts.tolist(), fates.seq.tolist(), strict=True)
+            for position, verdict, seq in rows:
+                place = asked.get(position)
+                if place is None or place in answers:
+                    continue
+                if verdict < ABSORBED:
+                    owners[seq] = place
+                    answers[place] = Answer(place, seq)
+                else:
+                    answers[place] = Answer(place, is_absorbed=verdict == ABSORBED)
+    return answers, owners
+
+
+def _firings(chronon: Chronon, owners: dict[int, int], before: Marks) -> dict[int, list[FiredTrigger]]:
+    """The firings at versions and at all that rules posted in turn, by the place of the event that began it.
+
+    Who posted a version is noted among the owners.
+    """
+    found: dict[int, list[FiredTrigger]] = {}
+    for at, one in enumerate(chronon.firings[before.firings :], before.firings):
+        place = None if one.firing.seq is None else owners.get(one.firing.seq)
+        if place is not None:
+            fired = settled(one, at, chronon.became)
+            found.setdefault(place, []).append(fired)
+            deeds = (deed for call in fired.firing.calls for deed in call.deeds)
+            owners |= {deed.seq: place for deed in deeds if isinstance(deed, Posted) and deed.seq is not None}
+    return found
+
+
+def _occurrences(
+    plan: EnginePlan, state: EngineState, owners: Mapping[int, int], before: Marks
+) -> dict[int, list[str]]:
+    """The complex events that came about at versions, as lines, by the place of the event that began it."""
+    lines: dict[int, list[str]] = {}
     for place, parts in sorted(state.chronon.found.items()):
-        new = parts[before.found.get(place, 0) :]
-        if new and np.isin(joined(new).seq, list(chain)).any():
+        known = before.found.get(place, 0)
+        if len(parts) == known:
+            continue
+        found = joined(parts[known:])
+        rows: dict[int, list[int]] = {}
+        for row, seq in enumerate(found.seq.tolist()):
+            if seq in owners:
+                rows.setdefault(owners[seq], []).append(row)
+        if rows:
             # Whether an event changes one that is there depends on all of its key.
-            has_key = bool(plan.classes[place].event_class.key)
-            versions = detecting.versions_of(plan, state, place, joined(parts if has_key else new))
-            lines += version_lines(versions.at(np.flatnonzero(np.isin(versions.seq, list(chain)))))
+            met = state.chronon.keys_found(place, known)
+            versions = detecting.versions_of(plan, state, place, found, met)
+            for owner, own in rows.items():
+                lines.setdefault(owner, []).extend(version_lines(versions.at(np.array(own))))
     return lines
 
 

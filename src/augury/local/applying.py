@@ -6,7 +6,7 @@ everything is.
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -24,35 +24,34 @@ from augury.engine.snapshot import saved_state
 from augury.engine.state import EngineState
 from augury.engine.tick import Ports, tick_reading
 from augury.event import ClassKind, key_of
+from augury.local.store.errors import StoreError
 
 if TYPE_CHECKING:
     from augury.local.running import LocalEngine
 
 
-BOUNDARIES_MISSED_MAX: Final = 3
-"""Ends of chronons that may pass with events read before anybody came by: then the next is waited for alone."""
+HELD_US: Final = 100_000
+"""So long before the end of a chronon others have to wait, so that nobody reads on before a program is applied; twice
+as long whenever somebody was quicker, for a busy engine may take longer to come by."""
 
 
 def apply_at_boundary(engine: LocalEngine, program: Program) -> Changes:
     """Make a program an engine's, when nothing of a chronon is read yet."""
     for missed in count():
+        held_us = HELD_US << missed
         with engine._working:
-            if _is_at_boundary(engine):
-                return _turned(engine, program)
-            if missed >= BOUNDARIES_MISSED_MAX:
+            if _is_at_boundary(engine) or _left_us(engine) <= held_us:
                 while not _is_at_boundary(engine):
-                    _wait(engine)
+                    _sleep(engine, _left_us(engine))
                 return _turned(engine, program)
-        _wait(engine)
+            left_us = _left_us(engine)
+        _sleep(engine, left_us - held_us)
     raise AssertionError("it counts for ever")
 
 
 def _is_at_boundary(engine: LocalEngine) -> bool:
     """Whether the state is that after a committed tick; a chronon that is over, or has no clock, is read to its end."""
-    if engine._is_spoiled:
-        engine._reload()
-    for _ in engine._kept_at_last():
-        pass
+    engine._be_sound()
     end, now = _end_of(engine), engine._now()
     if end is not None and (now is None or now >= end):
         engine.advance_to(end)
@@ -65,34 +64,64 @@ def _end_of(engine: LocalEngine) -> int | None:
     return None if upto is None else tick_reading(upto, engine._plan.chronon_us)
 
 
-def _wait(engine: LocalEngine) -> None:
+def _left_us(engine: LocalEngine) -> int:
+    """How long the chronon that is half read goes on; a clock that nobody follows waits for nobody."""
     end, now = _end_of(engine), engine._now()
-    left_us = 0 if end is None or now is None else end - now
-    if left_us > 0:
-        time.sleep(left_us / 1_000_000)
+    return 0 if end is None or now is None else end - now
+
+
+def _sleep(engine: LocalEngine, microseconds: int) -> None:
+    if microseconds > 0:
+        engine._world.block(microseconds / 1_000_000)
 
 
 def _turned(engine: LocalEngine, program: Program) -> Changes:
-    done = applied(engine._plan, engine._state, engine._store, program, engine._ports)
-    engine.program, engine._plan, engine._state = program, done.plan, done.state
-    engine._ports = replace(engine._ports, selects=done.selects)
-    engine._posts.turn_to(program)
+    offer = offered(engine._plan, engine._state, engine._store, program, engine._ports)
+    try:
+        engine._store.adopt(offer.adoption)
+    except BaseException:
+        # Until the store says so nobody knows: the answer may be all that was lost, as on a connection that broke.
+        engine._offer, engine._is_spoiled = offer, True
+        with suppress(StoreError):
+            engine._reload()
+        if engine.program is not program:
+            raise
+        return offer.changes
+    _go_on(engine, offer)
+    return offer.changes
+
+
+def settle(engine: LocalEngine) -> None:
+    """Find out whose the store is where that is not known; raises what the store does, and then it is not known yet."""
+    if engine._offer is None:
+        return
+    if engine._store.runs(engine._offer.plan.program):
+        _go_on(engine, engine._offer)
+    engine._offer = None
+
+
+def _go_on(engine: LocalEngine, offer: Offer) -> None:
+    engine.program, engine._plan, engine._state = offer.plan.program, offer.plan, offer.state
+    engine._ports = replace(engine._ports, selects=offer.selects)
+    engine._posts.turn_to(offer.plan.program)
     engine._read_since_snapshot = 0
-    return done.changes
+    if engine.when_kept is not None:
+        engine.when_kept()
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
-    """A program that is the store's now, with what an engine needs to go on with it."""
+class Offer:
+    """A program that a store may adopt, with what an engine needs to go on with it."""
 
     changes: Changes
     plan: EnginePlan
     selects: Selects
     state: EngineState
+    adoption: Adoption
 
 
-def applied(old: EnginePlan, state: EngineState, store: Store, program: Program, ports: Ports) -> Applied:
-    """Make a program the store's; raises `CannotChange`, `CannotRun` and what the store does."""
+def offered(old: EnginePlan, state: EngineState, store: Store, program: Program, ports: Ports) -> Offer:
+    """Work out what a store has to adopt; raises `CannotChange`, `CannotRun` and what the store does."""
     changes = compare(old.program, program, store.held())
     if changes.refused:
         raise CannotChange(changes.refused)
@@ -109,8 +138,7 @@ def applied(old: EnginePlan, state: EngineState, store: Store, program: Program,
         found, anew = carried_over(old, new, state, kept), {}
     snapshot = None if state.tick is None else Snapshot(state.tick, saved_state(new, found.state))
     begun = frozenset(name for name, one in triggers.items() if one.state is State.BEGINS)
-    store.adopt(Adoption(program, anew, found.purged, begun, snapshot))
-    return Applied(changes, new, selects, found.state)
+    return Offer(changes, new, selects, found.state, Adoption(program, anew, found.purged, begun, snapshot))
 
 
 def _anew(store: Store, plan: EnginePlan, found: Rebuilt) -> dict[str, Parts]:

@@ -8,30 +8,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from threading import Lock, Thread
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 from augury import types as t
 from augury.algebra.scalar import Value
 from augury.clock import microseconds_of
 from augury.engine.firing import plain, read_value, written_value
+from augury.environment import Environment
 from augury.event import key_of
 from augury.kernels.firing import Functions, RuleFailed
 
 _Given = TypeVar("_Given")
+
+_BITS_MAX: Final = 1024
+"""As many as the largest DOUBLE stands for: Python does not even write down numbers of some thousand digits."""
 
 
 class CalledFunctions:
     """The functions of an engine; `made` has what calls gave back that nobody has kept yet."""
 
     def __init__(
-        self, functions: Functions | None, around: Callable[[], AbstractContextManager[None]] = nullcontext
+        self, functions: Functions | None, environment: Environment, around: Callable[[], AbstractContextManager[None]]
     ) -> None:
         """Take functions, and what stands around each call; no call was made yet."""
-        self._around = around
+        self._environment, self._around = environment, around
         self._functions = {key_of(name): function for name, function in (functions or {}).items()}
         self._remembered: dict[str, str] = {}
         self._lock = Lock()
@@ -67,10 +71,10 @@ class CalledFunctions:
         given = [plain(value, kind) for value, kind in zip(arguments, kinds, strict=True)]
         try:
             with self._around():
-                found = written_value(_value(self._functions[key_of(name)](*given)))
+                text = json.dumps(written_value(_value(self._functions[key_of(name)](*given))))
         except Exception as error:
-            found = {"failed": str(error) if isinstance(error, RuleFailed) else f"{type(error).__name__}: {error}"}
-        text = json.dumps(found)
+            why = str(error) if isinstance(error, RuleFailed) else f"{type(error).__name__}: {error}"
+            text = json.dumps({"failed": why})
         with self._lock:
             self.made[which] = text
         return text
@@ -79,24 +83,7 @@ class CalledFunctions:
         """Run branches at the same time, where there are functions that may wait; each gives what it gave."""
         if not self._functions or len(branches) < 2:
             return [branch() for branch in branches]
-        given: dict[int, _Given] = {}
-        failed: list[BaseException] = []
-
-        def run(number: int) -> None:
-            try:
-                given[number] = branches[number]()
-            except BaseException as error:
-                failed.append(error)
-
-        threads = [Thread(target=run, args=(number,), daemon=True) for number in range(1, len(branches))]
-        for thread in threads:
-            thread.start()
-        run(0)
-        for thread in threads:
-            thread.join()
-        if failed:
-            raise failed[0]
-        return [given[number] for number in range(len(branches))]
+        return self._environment.together(branches)
 
 
 def _value(found: Any) -> Value:
@@ -106,7 +93,24 @@ def _value(found: Any) -> Value:
             return microseconds_of(found)
         case timedelta():
             return found // timedelta(microseconds=1)
+        case int() if found.bit_length() > _BITS_MAX:
+            raise RuleFailed(
+                f"it gave back a number of {found.bit_length():,} bits, and no value has more than {_BITS_MAX}"
+            )
+        case str() if not _is_unicode(found):
+            raise RuleFailed(f"it gave back {found!r}, and half of a surrogate pair is no character")
+        case Decimal() if found.is_snan():
+            raise RuleFailed(f"it gave back {found!r}, which is no value")
         case None | bool() | int() | float() | str() | Decimal() | date():
             return found
         case _:
             raise RuleFailed(f"it gave back {found!r}, which is no value")
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it can be written down; names of files that are no text have surrogates in Python."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

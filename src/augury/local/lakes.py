@@ -5,13 +5,13 @@ In: the path of a lake and the words of the question. Out: an Arrow table with a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from augury.algebra.program import Program
 from augury.clock import NoSuchTime
+from augury.environment import Environment, Machine
 from augury.lake import history
 from augury.local.store.asking import Answer, Question, asked_us
 from augury.local.store.described import described_program
@@ -25,10 +25,12 @@ def is_lake(path: str) -> bool:
     return scheme in _OF_LAKES if is_uri else Path(path).is_dir()
 
 
-def ask_lake(path: str, question: Question, compile: Callable[[str], Program]) -> Answer:
+def ask_lake(
+    path: str, question: Question, compile: Callable[[str], Program], environment: Environment | None = None
+) -> Answer:
     """The versions asked for; raises `NoSuchTime` and `LakeError`."""
     moments = [question.as_of, question.known_at, *(question.between or ())]
-    now_us = time.time_ns() // 1000
+    now_us = (environment or Machine()).now_us()
     as_of_us, known_at_us, *between = (None if text is None else asked_us(text, now_us) for text in moments)
     found = history(path, compile)
     name = next((c.name for c in found.classes if c.name.casefold() == question.event_class.casefold()), None)

@@ -44,6 +44,14 @@ class PostRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A post that waits; `det_time` is when it was read, None where it says itself when it was detected."""
+
+    row: Row
+    det_time: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """An event that is durable, and its place among all that were posted."""
 
@@ -83,7 +91,8 @@ class Posts:
         self._leader: _Ticket | None = None
         self._is_gathering, self._expected, self._write_seconds = False, 1, 0.0
         self._queue: deque[_Ticket] = deque()
-        self._waiting: dict[int, Row] = {}
+        self._waiting: dict[int, Kept] = {}
+        self._in_steps: set[int] = set()
         self._last = 0
         self._doubtful: list[_Ticket] | None = []
         self.asked: set[int] = set()
@@ -135,7 +144,7 @@ class Posts:
     def checked(self, event: Mapping[str, Any] | str) -> str:
         """An event as the line of JSON that it is now; raises `PostRefused` for what can be none, and keeps nothing."""
         ticket, now = self._ticket(event, False), self._clock()
-        row = self._timed(ticket.row, _UNTIMED if now is None else now)
+        row = self._timed(ticket.row, _UNTIMED if now is None else now).row
         if not ticket.is_fine and (refused := self._read([row], [ticket.line], [0])[1]):
             raise PostRefused(refused[0])
         return ticket.line
@@ -221,21 +230,34 @@ class Posts:
         if error is not None:
             raise error
 
-    def waiting(self) -> dict[int, Row]:
-        """What is durable and was not taken, by place, ascending."""
+    def waiting(self) -> dict[int, Kept]:
+        """What is durable and nobody has read, by place, ascending; which of them are asked for is known by then."""
         with self._writing:
             self._settle()
             return dict(self._waiting)
+
+    def read_in_step(self, places: Iterable[int]) -> None:
+        """A step has read these: they are the store's until a tick is committed, and nobody's to read."""
+        with self._writing:
+            for place in places:
+                self._waiting.pop(place, None)
+                self._in_steps.add(place)
+
+    def in_steps(self) -> list[int]:
+        """The places of what steps have read since the last tick that was committed."""
+        return sorted(self._in_steps)
 
     def taken(self, places: Iterable[int]) -> None:
         """A committed tick has taken these."""
         with self._writing:
             for place in places:
                 self._waiting.pop(place, None)
+                self._in_steps.discard(place)
 
     def look_again(self) -> None:
-        """What the store says counts, not what is remembered here."""
+        """What the store says counts, not what is remembered here: what steps have read is to be read again, too."""
         with self._writing:
+            self._in_steps.clear()
             self._doubtful = self._doubtful or []
 
     # ---- writing; only for who holds the lock ------------------------------------------------------
@@ -250,9 +272,10 @@ class Posts:
                 return None
             now = self._clock()
             det_time = _UNTIMED if now is None else now
-            rows = [self._timed(ticket.row, det_time) for ticket in tickets]
+            timed = [self._timed(ticket.row, det_time) for ticket in tickets]
             lines = [ticket.line for ticket in tickets]
-            rows, reasons = self._read(rows, lines, [n for n, ticket in enumerate(tickets) if not ticket.is_fine])
+            unsure = [n for n, ticket in enumerate(tickets) if not ticket.is_fine]
+            rows, reasons = self._read([one.row for one in timed], lines, unsure)
             lines = [_broken_line(r) if isinstance(r, Broken) else line for r, line in zip(rows, lines, strict=True)]
         except BaseException as error:
             tickets = tickets or self._popped()
@@ -264,7 +287,7 @@ class Posts:
             places = self._store.append([Post(det_time, line) for line in lines])
         except BaseException as error:
             return self._failed(tickets, error, writer)
-        self._waiting.update(zip(places, rows, strict=True))
+        self._waiting.update(zip(places, _kept(rows, timed), strict=True))
         asked = (n for n, ticket in enumerate(tickets) if ticket.is_asked and n not in reasons)
         self.asked.update(places[n] for n in asked)
         self._last, self._doubtful = places[-1], None
@@ -299,12 +322,13 @@ class Posts:
         if self._doubtful is None:
             return
         kept = self._store.waiting()
-        rows = [self._timed(_parsed(post.line), post.det_time) for _, post in kept]
-        rows, _ = self._read(rows, [post.line for _, post in kept], range(len(kept)))
+        unread = [(place, post) for place, post in kept if place not in self._in_steps]
+        timed = [self._timed(_parsed(post.line), post.det_time) for _, post in unread]
+        rows, _ = self._read([one.row for one in timed], [post.line for _, post in unread], range(len(unread)))
         if not kept or kept[-1][0] <= self._last:
             self._put_back(self._doubtful)
-        self._waiting = {place: row for (place, _), row in zip(kept, rows, strict=True)}
-        self._last = max([self._last, *self._waiting])
+        self._waiting = {place: one for (place, _), one in zip(unread, _kept(rows, timed), strict=True)}
+        self._last = max([self._last, *(place for place, _ in kept)])
         self._doubtful = None
 
     # ---- reading -----------------------------------------------------------------------------------
@@ -320,8 +344,12 @@ class Posts:
                 rows[number] = self._readable(rows[number], lines[number])
             return rows, self._refused(rows, unsure)
 
-    def _timed(self, row: Row, det_time: int) -> Row:
-        return row if isinstance(row, Broken) or det_time == _UNTIMED else self._with_time(row, det_time)
+    def _timed(self, row: Row, det_time: int) -> Kept:
+        """The row with the time of reading, if it names none and there is one."""
+        if isinstance(row, Broken) or det_time == _UNTIMED:
+            return Kept(row, None)
+        timed = self._with_time(row, det_time)
+        return Kept(timed, None if timed is row else det_time)
 
     def _with_time(self, row: Mapping[str, Any], now: int) -> Mapping[str, Any]:
         """The row with the time of reading, if it names none."""
@@ -346,6 +374,11 @@ class Posts:
             why = "it is nested too deeply" if isinstance(error, RecursionError) else f"it cannot be read: {error}"
             return Broken(why, line[:RAW_SHOWN_MAX])
         return row
+
+
+def _kept(rows: Sequence[Row], timed: Sequence[Kept]) -> list[Kept]:
+    """Rows as they are read, with the times that they were given."""
+    return [Kept(row, one.det_time) for row, one in zip(rows, timed, strict=True)]
 
 
 def _wake_next(asleep: deque[_Ticket] | None) -> None:

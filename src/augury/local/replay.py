@@ -24,7 +24,7 @@ from augury.engine.ledger import Ledger, counted
 from augury.engine.ledger import lines as ledger_lines
 from augury.engine.lines import lines
 from augury.engine.once import goes_in_one_step
-from augury.engine.ports import Store
+from augury.engine.ports import SelectsBy, Store
 from augury.engine.progress import Far, Tell, counting
 from augury.engine.tick import tick_at_most
 from augury.history.arrivals import arrived
@@ -101,21 +101,23 @@ def replay(
     rejected_to: str | None,
     store: str | None = None,
     tell: Tell | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> Replayed | ReplayedByTicks | ReplayedElsewhere:
     """Run a program over the events of a file; raises Failed and NoSuchTime.
 
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
-    else the whole history at once, which is the same and faster. `tell` hears how far it is.
+    else the whole history at once, which is the same and faster. `tell` hears how far it is. `selects` says who
+    runs SELECTs on Spark.
     """
     until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     with _failing(events):
         if engine == "local":
-            selects = runnable(program)
+            on_duck = runnable(program)
             rows = came(program, counting(read_events(events), tell), until_us=until_us)
             names = [received(program)[code].name for code in rows.withdrawn()]
             if store is not None or not goes_in_one_step(program, names):
                 every = arrived(program, rows)
-                ticking = TickReplay(program, selects, every, until_us, _store(program, store), tell=tell)
+                ticking = TickReplay(program, on_duck, every, until_us, _store(program, store), tell=tell)
                 return ReplayedByTicks(ticking, events, rejected_to)
             if tell is not None:
                 tell(Far("detecting", rows.count))
@@ -123,7 +125,7 @@ def replay(
         elif engine == "spark" and goes_in_one_step(program, [one.name for one in received(program)]):
             detected = _elsewhere(engine, program, events, until_us, tell)
         else:
-            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell)
+            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell, selects)
             if rejected_to is not None:
                 _write_rejected(_rejected_in(ledger), rejected_to)
             return ReplayedElsewhere(program, ledger)
@@ -236,14 +238,20 @@ def _rejected_in(ledger: Ledger) -> Rejected:
 
 
 def _by_ticks_elsewhere(
-    engine: str, program: Program, path: str, until_us: int | None, store: str | None, tell: Tell | None
+    engine: str,
+    program: Program,
+    path: str,
+    until_us: int | None,
+    store: str | None,
+    tell: Tell | None,
+    selects: SelectsBy,
 ) -> Ledger:
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module("augury.spark.running")
         is_stream = engine == "spark-stream"
         ledger: Ledger = module.run_by_ticks(
-            program, read_events(path), until_us=until_us, is_stream=is_stream, store=store, tell=tell
+            program, read_events(path), until_us=until_us, is_stream=is_stream, store=store, tell=tell, selects=selects
         )
     except ImportError as error:
         raise _no_engine(engine, error) from None

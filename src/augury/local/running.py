@@ -9,7 +9,6 @@ taken wait in the store.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
@@ -22,35 +21,33 @@ from augury import limits
 from augury.algebra.program import Program, require_program
 from augury.clock import show_duration, show_time
 from augury.duck.selects import runnable
-from augury.engine.firing import read_post
 from augury.engine.plan import EnginePlan, engine_plan
-from augury.engine.ports import Snapshot, Store, Torn
-from augury.engine.reaching import reached, turns_after
-from augury.engine.rebuilding import begin_triggers
+from augury.engine.ports import Snapshot, Store
+from augury.engine.reaching import begins_at, now_or_later, reached, tick_before, turns_after
 from augury.engine.replacing import Changes, compare
-from augury.engine.snapshot import loaded_state, saved_state, ticks_again
-from augury.engine.state import EngineState, initial
+from augury.engine.snapshot import saved_state
+from augury.engine.state import EngineState
 from augury.engine.steps import turn
 from augury.engine.tick import Ports, tick_at_most, tick_reading, ticks
-from augury.engine.ticked import ClassVersions, Ticked
+from augury.engine.ticked import Ticked
+from augury.environment import Environment, Machine
 from augury.event import EventClass, key_of
 from augury.history import views
-from augury.history.arrivals import Arrivals
 from augury.history.values import Moment, as_microseconds
 from augury.kernels.firing import Functions, Switched, Turned
-from augury.kernels.sealed import UnfitState
 from augury.kernels.told import Why
 from augury.local.answers import Answer, rules_that_failed
-from augury.local.applying import apply_at_boundary
+from augury.local.applying import Offer, apply_at_boundary, settle
 from augury.local.calling import CalledFunctions
-from augury.local.following import Follower
+from augury.local.following import Follower, follow
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
-from augury.local.stepping import Steps
+from augury.local.recovering import CannotRecover, recovered
+from augury.local.stepping import At, Steps, Waiting
 from augury.local.store.errors import AlreadyCommitted
 from augury.local.transactions import Posting, inside_rule, open_on, refuse_in_rule, refuse_notify
 from augury.local.why import why_selected
 
-__all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt", "wall_clock"]
+__all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt"]
 
 LOG: Final = logging.getLogger("augury")
 
@@ -62,16 +59,12 @@ class Closed(RuntimeError):
     """An engine that was closed takes no events and no time."""
 
 
-class CannotRecover(RuntimeError):
-    """A store from which no engine can go on; the message says why."""
-
-
 class LocalEngine(Posting):
     """A program at work on a store: `post` events, `advance_to` a time, ask for the `history`.
 
-    `store` is a path or URL, or a `Store`; left out, everything stays in memory. `clock` gives the time of reading in
-    microseconds since the epoch; left out, time is what `advance_to` says, and an event that names no det_time has its
-    occ_time, as in a replay. Any number of threads may post.
+    `store` is a path or URL, or a `Store`; left out, everything stays in memory. `environment` is the world it lives
+    in, whose clock gives the time of reading; left out, time is what `advance_to` says, and an event that names no
+    det_time has its occ_time, as in a replay. Any number of threads may post.
     """
 
     def __init__(
@@ -79,7 +72,7 @@ class LocalEngine(Posting):
         program: Program,
         store: str | Path | Store | None = None,
         *,
-        clock: Callable[[], int] | None = None,
+        environment: Environment | None = None,
         snapshot_versions_min: int = SNAPSHOT_VERSIONS_MIN,
         functions: Functions | None = None,
         post_depth_max: int = limits.POST_DEPTH_MAX,
@@ -92,29 +85,30 @@ class LocalEngine(Posting):
         require_program(program)
         selects = runnable(program)
         self.program = program
-        self.clock = clock
+        self.environment = environment
+        self._world: Environment = environment or Machine()
         self.reports: list[str] = []
         """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
         self.when_kept: Callable[[], None] | None = None
-        """Called whenever a tick is committed, by the thread that did so."""
+        """Called whenever a tick is committed, or a program taken up, by the thread that did so."""
         self._is_closed = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
         self._working = RLock()
         self._unkept: tuple[Ticked, list[int]] | None = None
-        self._is_spoiled = False
-        self._is_behind = False
+        self._is_spoiled = self._is_behind = False
+        self._offer: Offer | None = None
         self._started_at: int | None = None
         self._read_since_snapshot = 0
         self._live: Follower | None = None
-        self._store: Store = _opened(program, store, self._report)
+        self._store: Store = _opened(program, store, self._report, self._world.monotonic)
         try:
-            calling = CalledFunctions(functions, lambda: inside_rule(self))
-            self._ports = Ports(selects, self._store, time.perf_counter, calling, post_depth_max)
+            calling = CalledFunctions(functions, self._world, lambda: inside_rule(self))
+            self._ports = Ports(selects, self._store, self._world.monotonic, calling, post_depth_max)
             self._state: EngineState = self._recovered()
             self._posts = Posts(program, self._store, self._now)
-            self._steps = Steps(self, calling)
-            self._steps.again(self._turned_after(self._state.tick))
+            self._steps = Steps(self._store, self._posts, calling)
+            self._steps.again(self._at(), self._turned_after(self._state.tick))
         except BaseException:
             self._store.close()
             raise
@@ -156,7 +150,7 @@ class LocalEngine(Posting):
         receipt = self._posts.post(event, wait=True, ask=True)
         assert receipt is not None
         with self._working:
-            return self._steps.answer(receipt.place)
+            return self._answer(receipt.place)
 
     def flush(self) -> None:
         """Write what was posted without waiting; when the store cannot, it raises and the next call tries again."""
@@ -167,7 +161,7 @@ class LocalEngine(Posting):
             raise Closed("the engine is closed: open another one on its store")
 
     def _now(self) -> int | None:
-        return None if self.clock is None else self.clock()
+        return None if self.environment is None else self.environment.now_us()
 
     # ---- triggers and rules ----------------------------------------------------------------------
 
@@ -191,7 +185,7 @@ class LocalEngine(Posting):
         if key_of(name) not in map(key_of, known[kind]):
             raise KeyError(f"the program has no {kind} called {name}")
         with self._working:
-            self._steps.read_all()
+            self._read_all()
             self._store.switch(Turned(self._state.seq, reached(self._state), kind, name, on))
             turn(self._state.triggers, kind, name, on)
 
@@ -213,36 +207,49 @@ class LocalEngine(Posting):
     def advance_to(self, moment: Moment) -> list[Ticked]:
         """Let the clock go on: every tick up to this time that has something to do, each committed as a whole.
 
-        A time before the last tick changes nothing and is reported. When the store cannot be written it raises what
-        the store does; nothing is lost, and the next call goes on from there.
+        A time before the last tick changes nothing and is reported, unless the clock is past it. When the store cannot
+        be written it raises what the store does; nothing is lost, and the next call goes on from there.
         """
         return list(self.ticks_to(moment))
 
     def ticks_to(self, moment: Moment) -> Generator[Ticked]:
-        """The same tick by tick; whoever stops in between leaves the rest to the next call."""
+        """The same tick by tick; whoever stops in between leaves the rest to the next call.
+
+        Between two of them nobody else has anything read; who is told of a tick may post and notify before the next.
+        """
         self._refuse_if_closed()
         refuse_in_rule(self)
         until = as_microseconds(moment)
         self.flush()
         with self._working:
-            if self._is_spoiled:
-                self._reload()
-            yield from self._kept_at_last()
+            yield from self._sound()
             last = self._state.tick
             if last is not None and until < last:
-                self._report_behind(until, last)
+                now = self._now()
+                if now is None or now < last:  # else another went on while this one waited its turn
+                    self._report_behind(until, last)
                 return
             self._is_behind = False
             yield from self._ticks(until)
 
     def _ticks(self, until: int) -> Iterator[Ticked]:
-        while (first := self._steps.asked_before(until)) is not None:
-            yield from self._plain_ticks(tick_at_most(first, self._plan.chronon_us))
-            self._steps.step(tick_reading(first, self._plan.chronon_us) - 1)
-        yield from self._plain_ticks(until)
+        """Every tick up to a time that has something to do; whom it is told may post and notify before the next."""
+        chronon_us = self._plan.chronon_us
+        while True:
+            yield from self._sound()
+            state, waiting = self._state, self._posts.waiting()
+            first = self._steps.asked_before(self._at(), tick_at_most(until, chronon_us), waiting)
+            for ticked in self._plain_ticks(until if first is None else tick_at_most(first, chronon_us), waiting):
+                yield ticked
+                if self._is_spoiled or self._state is not state or reached(state) != ticked.tick:
+                    break
+            else:
+                if first is None:
+                    return
+                self._step(tick_reading(first, chronon_us) - 1)
 
-    def _plain_ticks(self, until: int) -> Iterator[Ticked]:
-        came, places, refused = self._taken_before(until)
+    def _plain_ticks(self, until: int, waiting: Waiting) -> Iterator[Ticked]:
+        came, places, refused = self._steps.to_be_read(self._at(), until, waiting)
         going = ticks(self._plan, self._state, came, until, self._ports)
         while True:
             try:
@@ -254,19 +261,9 @@ class LocalEngine(Posting):
                 return
             told = set(ticked.rejected.place)
             taken = [*places.pop(ticked.tick, []), *(place for place in refused if f"{POSTED}:{place}" in told)]
-            self._unkept = ticked, [*taken, *self._steps.taken()]
+            self._unkept = ticked, [*taken, *self._posts.in_steps()]
             self._keep()
             yield ticked
-
-    def _taken_before(self, until: int) -> tuple[Arrivals, dict[int, list[int]], list[int]]:
-        """The posts that ticks up to then read, by tick their places, and the places of those that are refused."""
-        chronon_us = self._plan.chronon_us
-        came, places = self._steps.came(self._posts.waiting(), until // chronon_us * chronon_us)
-        found = {
-            tick: [places[position] for one in rows.rows.values() for position in one.position.tolist()]
-            for tick, rows in came.by_tick(chronon_us)
-        }
-        return came, found, [places[refusal.position] for refusal in came.refusals]
 
     def _keep(self) -> None:
         """Commit the tick that is not committed yet."""
@@ -309,6 +306,42 @@ class LocalEngine(Posting):
         assert self._state.tick is not None
         return Snapshot(self._state.tick, saved_state(self._plan, self._state))
 
+    # ---- before the tick -------------------------------------------------------------------------
+
+    def _at(self) -> At:
+        return At(self._plan, self._state, self._ports)
+
+    def _answer(self, place: int) -> Answer:
+        """Read up to a post, with all that came before it; it may have been read with another's."""
+        try:
+            if not self._steps.has(place):
+                self._be_sound()
+            if not self._steps.has(place) and (upto := self._steps.time_of(self._at(), place, self._now())) is not None:
+                self._read(upto)
+        finally:
+            found = self._steps.fetched(place)
+        return found
+
+    def _read_all(self) -> None:
+        """Read what was posted by now, where there is a clock that says when that is."""
+        self._be_sound()
+        now = self._now()
+        if now is not None and self._posts.waiting():
+            self._read(now_or_later(self._state, now))
+
+    def _read(self, upto: int) -> None:
+        last = tick_before(self._plan, self._state, upto)
+        for _ in () if last is None else self._ticks(last):
+            pass
+        self._step(upto)
+
+    def _step(self, upto: int) -> None:
+        try:
+            self._steps.step(self._at(), upto)
+        except BaseException:
+            self._is_spoiled = True
+            raise
+
     # ---- another program -------------------------------------------------------------------------
 
     def plan(self, program: Program) -> Changes:
@@ -327,66 +360,31 @@ class LocalEngine(Posting):
 
     # ---- recovering ------------------------------------------------------------------------------
 
+    def _sound(self) -> Iterator[Ticked]:
+        """Make good what a failure left: a state that cannot be relied on, a tick that could not be committed."""
+        if self._is_spoiled:
+            self._reload()
+        yield from self._kept_at_last()
+
+    def _be_sound(self) -> None:
+        for _ in self._sound():
+            pass
+
     def _reload(self) -> None:
-        """Come to the state after the last committed tick again, as a new engine would."""
+        """Come to the state after the last committed tick and the steps since again, as a new engine would."""
+        settle(self)
         state = self._recovered()
         self._posts.look_again()
-        self._state, self._unkept, self._is_spoiled = state, None, False
-        self._steps.again(self._turned_after(state.tick), self._started_at)
+        self._state, self._unkept = state, None
+        self._steps.again(self._at(), self._turned_after(state.tick), self._started_at)
+        self._is_spoiled = False
 
     def _recovered(self) -> EngineState:
-        last = self._store.last_tick()
-        state = self._from_snapshot()
-        self._read_since_snapshot = 0
-        if last is not None:
-            reads = self._whole(state, self._store.read_after(state.tick))
-            turns = self._turned_after(state.tick)
-            begun = self._store.begun()
-            for ticked in ticks_again(self._plan, state, reads, last, self._ports, turns):
-                self._read_since_snapshot += sum(map(len, ticked.read))
-                begin_triggers(self._plan, state, begun)
-        state.triggers.fired = {key_of(name): count for name, count in self._store.firing_counts().items()}
-        state.triggers.pending = [read_post(text) for text in self._store.posts_pending()]
+        state, self._read_since_snapshot = recovered(self._plan, self._store, self._ports, self._report)
         return state
 
     def _turned_after(self, tick: int | None) -> list[Turned]:
         return turns_after(self._store.switched(), tick)
-
-    def _from_snapshot(self) -> EngineState:
-        unused = 0
-        for found in self._store.snapshots():
-            unused += 1
-            if isinstance(found, Torn):
-                self._report(f"the snapshot of {show_time(found.tick)} is damaged ({found.reason})")
-                continue
-            try:
-                state = loaded_state(self._plan, found.content)
-            except UnfitState as error:
-                self._report(f"the snapshot of {show_time(found.tick)} cannot be used ({error})")
-                continue
-            if unused > 1:
-                self._report(f"the ticks since the snapshot of {show_time(found.tick)} are worked out again")
-            return state
-        if unused:
-            self._report("no snapshot can be used: all ticks are worked out again, from the first")
-        return initial(self._plan)
-
-    def _whole(
-        self, state: EngineState, reads: Iterable[tuple[int, tuple[ClassVersions, ...]]]
-    ) -> Iterator[tuple[int, tuple[ClassVersions, ...]]]:
-        """What ticks have read, if nothing is missing: `SET HISTORY RETAIN` deletes what no snapshot needs."""
-        classes = zip(self._plan.classes, state.classes, strict=True)
-        known = {key_of(plan.event_class.name): one.view.read for plan, one in classes}
-        for tick, read in reads:
-            for versions in read:
-                name = key_of(versions.event_class.name)
-                if versions.number[0] != known[name] + 1 or versions.number[-1] != known[name] + len(versions):
-                    raise CannotRecover(
-                        f"the store cannot be taken up again: no snapshot can be used, and of the history of "
-                        f"`{versions.event_class.name}` versions are deleted, as SET HISTORY RETAIN says"
-                    )
-                known[name] += len(versions)
-            yield tick, read
 
     def _report(self, sentence: str) -> None:
         self.reports.append(sentence)
@@ -419,10 +417,8 @@ class LocalEngine(Posting):
         table = self._store.history(event_class)
         if diff is not None:
             return views.diff(table, event_class, *map(as_microseconds, diff))
-        if as_of is None and known_at is None:
-            return table
-        known = views.known_at(table, event_class, _FOR_EVER if known_at is None else as_microseconds(known_at))
-        return known if as_of is None else views.as_of(known, as_microseconds(as_of))
+        moments = (None if moment is None else as_microseconds(moment) for moment in (as_of, known_at))
+        return views.then(table, event_class, *moments)
 
     def why(self, name: str, number: int) -> Why:
         """What a version of a SELECT class is made of, by its number in the history; raises `NotAnOccurrence`."""
@@ -437,16 +433,28 @@ class LocalEngine(Posting):
     # ---- living ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Follow the wall clock: a tick at the end of every chronon, whether something came or not."""
+        """Follow the clock in a thread of its own: a tick at the end of every chronon, whether something came or not.
+
+        An engine that was given no environment takes the machine itself, and its clock counts from now on.
+        """
         with self._working:
-            if self._live is not None:
-                return
-            self.clock = self.clock or wall_clock
-            # From now on the clock posts its events, though nothing has come yet.
-            self._started_at = self.clock() // self._plan.chronon_us * self._plan.chronon_us
-            if self._state.tick is None and self._state.chronon.upto is None:
-                self._state.tick = self._started_at
-            self._live = Follower(self, self.clock)
+            if self._live is None:
+                self._begin()
+                self._live = Follower(self, self._world)
+
+    async def follow(self) -> None:
+        """Follow the clock in the loop that runs, until it is cancelled: as inhabitants of a simulated world do."""
+        with self._working:
+            self._begin()
+        await follow(self, self._world)
+
+    def _begin(self) -> None:
+        """From now on the clock posts its events, though nothing has come yet."""
+        self.environment = self._world
+        came = () if self._state.tick is not None else (post.det_time for _, post in self._store.waiting())
+        self._started_at = begins_at(self._world.now_us(), came, self._plan.chronon_us)
+        if self._state.tick is None and self._state.chronon.upto is None:
+            self._state.tick = self._started_at
 
     def stop(self) -> None:
         """Stop following the clock, between two ticks."""
@@ -476,15 +484,9 @@ class LocalEngine(Posting):
         self.close()
 
 
-def wall_clock() -> int:
-    """Microseconds since the epoch."""
-    return time.time_ns() // 1_000
-
-
-_FOR_EVER: Final = 2**63 - 1
-
-
-def _opened(program: Program, store: str | Path | Store | None, report: Callable[[str], None]) -> Store:
+def _opened(
+    program: Program, store: str | Path | Store | None, report: Callable[[str], None], stopwatch: Callable[[], float]
+) -> Store:
     if store is None:
         from augury.local.store.memory import MemoryStore
 
@@ -492,5 +494,5 @@ def _opened(program: Program, store: str | Path | Store | None, report: Callable
     if isinstance(store, str | Path):
         from augury.local.store.sql import open_store
 
-        return open_store(str(store), program, report=report)
+        return open_store(str(store), program, report=report, stopwatch=stopwatch)
     return store

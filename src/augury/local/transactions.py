@@ -15,9 +15,9 @@ from enum import StrEnum
 from threading import Lock
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
-from uuid import uuid4
 
 from augury.algebra.program import Program
+from augury.environment import Environment
 from augury.event import EventClass
 from augury.local.answers import Answer
 from augury.local.making import in_mapping, made, posted_class
@@ -44,6 +44,7 @@ class Posting(ABC):
 
     program: Program
     _posts: Posts
+    _world: Environment
 
     @abstractmethod
     def notify(self, event: Event) -> Answer:
@@ -129,7 +130,7 @@ class Transaction:
     def __init__(self, engine: Posting, posts: Posts, stages: Stages) -> None:
         """A transaction that has not begun."""
         self.engine = engine
-        self.name: Final = uuid4().hex
+        self.name: Final = f"{engine._world.random.getrandbits(128):032x}"
         """What it is called in its own events, as `transaction`."""
         self._posts, self._stages = posts, stages
         self._lines: list[str] = []

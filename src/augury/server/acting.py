@@ -20,9 +20,10 @@ from aiohttp import web
 from augury.actions.deliver import Carrier, Counts
 from augury.actions.delivery import Again, Dead, Delivered, Outcome, shortened, told
 from augury.actions.envelope import MEDIA_TYPE, Received, received, wrongly_signed
-from augury.actions.webhook import PROBLEM_TYPE
 from augury.environment import Environment
 from augury.event import key_of
+from augury.server.guarding import guard, problem
+from augury.server.tokens import Tokens
 
 BODY_BYTES_MAX: Final = 16_000_000
 """Size of one action: it is read whole."""
@@ -132,23 +133,28 @@ def _remember(known: OrderedDict[Known, _T], known_by: Known, what: _T) -> None:
         known.popitem(last=False)
 
 
-def acting_app(executors: Executors, environment: Environment, keys: tuple[bytes, ...] = ()) -> web.Application:
-    """What answers for executors: `/actions`, `/health`, `/pause` and `/resume`. With keys, actions must be signed."""
+def acting_app(
+    executors: Executors, environment: Environment, keys: tuple[bytes, ...] = (), tokens: Tokens | None = None
+) -> web.Application:
+    """What answers for executors: `/actions`, `/health`, `/pause` and `/resume`.
+
+    With keys, actions must be signed; with tokens, all else is asked for by one.
+    """
 
     async def actions(request: web.Request) -> web.Response:
         if request.content_type != MEDIA_TYPE:  # what a page in a browser may send unasked is none
-            return _problem(415, f"an action is a CloudEvent: send it as {MEDIA_TYPE}")
+            return problem(415, f"an action is a CloudEvent: send it as {MEDIA_TYPE}")
         body = await request.read()
         if keys and (wrong := _unsigned(request, body, keys, environment.now_us())):
-            return _problem(401, wrong)
+            return problem(401, wrong)
         try:
             one = received(body)
         except ValueError as error:
-            return _problem(400, str(error))
+            return problem(400, str(error))
         if keys and request.headers.get("webhook-id") != one.delivery.key:
-            return _problem(401, "webhook-id, which is signed, is not the id of the action")
+            return problem(401, "webhook-id, which is signed, is not the id of the action")
         if not executors.carries_out(one.delivery.action):
-            return _problem(404, f"nobody is bound to the action `{one.delivery.action}` here")
+            return problem(404, f"nobody is bound to the action `{one.delivery.action}` here")
         return _answered(await executors.carry_out(one))
 
     async def health(request: web.Request) -> web.Response:
@@ -159,7 +165,7 @@ def acting_app(executors: Executors, environment: Environment, keys: tuple[bytes
         executors.is_paused = request.match_info["verb"] == "pause"
         return await health(request)
 
-    app = web.Application(client_max_size=BODY_BYTES_MAX)
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[guard(tokens, "/actions")])
     app.add_routes(
         [web.post("/actions", actions), web.get("/health", health), web.post("/{verb:pause|resume}", change)]
     )
@@ -180,11 +186,6 @@ def _answered(outcome: Outcome) -> web.Response:
         case Again(reason, after_seconds):
             # Without it the engine waits longer each time; with it all actions of that name wait.
             wait = {} if after_seconds is None else {"retry-after": str(math.ceil(after_seconds))}
-            return _problem(503, reason, wait)
+            return problem(503, reason, wait)
         case Dead(reason):
-            return _problem(422, reason)
-
-
-def _problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> web.Response:
-    content = {"type": "about:blank", "status": status, "detail": detail}
-    return web.Response(status=status, text=json.dumps(content) + "\n", content_type=PROBLEM_TYPE, headers=headers)
+            return problem(422, reason)

@@ -6,10 +6,12 @@ by who has no token, but whether the server lives and is ready.
 
 from __future__ import annotations
 
-import time
+from functools import cache
 from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.routing import BaseRoute
 
 from augury import __version__, limits
 from augury.server import classes, events, feeds, operating, outboxes, programs, triggers
@@ -31,11 +33,16 @@ def server_app(
     answer_problems(app)
     found = [route for noun in NOUNS for route in noun.routes(served)]
 
+    @cache
+    def made() -> dict[str, Any]:
+        return get_openapi(title=app.title, version=app.version, routes=[one.made for one in guarded])
+
     async def document() -> dict[str, Any]:
         """This document."""
-        return app.openapi()
+        return made()
 
     found.append(Route("GET", "/v1/openapi.json", Role.READ, document))
-    app.router.routes = [Guarded(route) for route in found]
+    guarded = [Guarded(route) for route in found]
+    app.router.routes = list[BaseRoute](guarded)
     open_paths = [route.path for route in found if route.role == "open"]
-    return Gate(app, tokens, open_paths, served.requests, time.monotonic, requests_a_second)
+    return Gate(app, tokens, open_paths, served.requests, served.environment.monotonic, requests_a_second)

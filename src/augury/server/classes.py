@@ -30,7 +30,6 @@ from augury.server.rows import MEDIA, Form, page_text, row_texts, wanted_form, w
 from augury.server.served import Served
 from augury.server.tokens import Role
 
-_FOR_EVER: Final = 2**63 - 1
 _ROWS_AT_ONCE: Final = 50_000
 
 Limit = Annotated[int, Query(ge=1, le=limits.SERVER_PAGE_ROWS_MAX, description="Rows of the page.")]
@@ -65,8 +64,7 @@ class _Asked:
     def view(self, table: pa.Table, event_class: EventClass) -> pa.Table:
         if self.between is not None:
             return views.diff(table, event_class, *self.between)
-        known = views.known_at(table, event_class, _FOR_EVER if self.known_at is None else self.known_at)
-        return known if self.as_of is None else views.as_of(known, self.as_of)
+        return views.then(table, event_class, self.as_of, self.known_at)
 
 
 class _Classes:

@@ -1,7 +1,8 @@
 """Functions of rules in Python: those that a program, settings or modules bind to actions, called by way of a name.
 
 In: bindings. Out: callables by action, for the engine. They look up what they call each time, so that code that was
-loaded again counts from the next call on. What waits for others, or asks for its delivery, is left to the outbox.
+loaded again counts from the next call on, as it does for executors. What waits for others, or asks for its delivery, is
+left to the outbox.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from augury.actions.python import Function, NoFunction, function_named, registered
+from augury.actions.delivery import Executor
+from augury.actions.python import Function, NoFunction, Python, function_named, registered
 from augury.actions.settings import ActionSettings
 from augury.algebra.program import Program
 from augury.algebra.wiring import ExecutorKind
@@ -29,10 +31,10 @@ class RuleFunctions:
 
     def by_action(self) -> dict[str, Callable[..., Any]]:
         """What the engine calls, by action."""
-        return {name: self._calling(name) for name in self._now}
+        return {name: self._calling(name) for name, function in self._now.items() if _is_plain(function)}
 
-    def reload(self) -> list[str]:
-        """Load their modules again; where one cannot be, all stays as it is, and `NoFunction` is raised."""
+    def reload(self, executors: Iterable[Executor] = ()) -> list[str]:
+        """Load their modules again, for executors, too; where one cannot be, all stays as it is: `NoFunction`."""
         names = sorted({function.__module__ for function in self._now.values()})
         for name in names:
             if (module := sys.modules.get(name)) is None or name == "__main__":
@@ -41,7 +43,16 @@ class RuleFunctions:
                 importlib.reload(module)
             except Exception as error:  # whatever the code does while it is loaded
                 raise NoFunction(f"the module `{name}` cannot be loaded: {type(error).__name__}: {error}") from error
-        self._now = self._found()
+        found = self._found()
+        for name, function in self._now.items():
+            if _is_plain(function) and not _is_plain(found[name]):
+                raise NoFunction(
+                    f"`{name}` is called by rules at once: a coroutine, or one that asks for its `delivery`, waits"
+                )
+        self._now = found
+        for executor in executors:
+            if isinstance(executor, Python):
+                executor.renew()
         return names
 
     def _calling(self, name: str) -> Callable[..., Any]:
@@ -56,7 +67,7 @@ class RuleFunctions:
             found.pop(key_of(binding.action), None)
             if binding.kind is ExecutorKind.PYTHON and isinstance(binding.target[0], str):
                 found[key_of(binding.action)] = function_named(binding.target[0])
-        return {name: function for name, function in found.items() if _is_plain(function)}
+        return found
 
 
 def _is_plain(function: Function) -> bool:

@@ -9,28 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable
 from http import HTTPStatus
-from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from augury import limits
+from augury.server.callers import CHALLENGE, NotLetIn, caller_of
 from augury.server.problems import LOG, Problem
 from augury.server.requests import Requests
 from augury.server.routes import CALLER, ROUTE
-from augury.server.tokens import ANYBODY_HERE, Caller, Tokens
-
-_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+from augury.server.tokens import Caller, Tokens
 
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Gate:
-    """Lets requests through to an application.
-
-    Without tokens it is for who is on this machine, and no page of a browser is: a page that was loaded from elsewhere
-    says so by its Origin, or by the name that it was found by.
-    """
+    """Lets requests through to an application."""
 
     def __init__(
         self,
@@ -88,19 +81,10 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
 
     def _caller(self, headers: Headers) -> Caller:
-        given = _header(headers, b"authorization")
-        if self._tokens is None:
-            _refuse_pages(headers)
-            if given is None:
-                return ANYBODY_HERE
-            raise _unknown("this server has no tokens: make one with `augury token add`, and start it again")
-        if given is None:
-            raise _unknown("a token is needed: Authorization: Bearer TOKEN")
-        scheme, _, token = given.partition(" ")
-        caller = self._tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
-        if caller is None:
-            raise _unknown("the token is none of this server")
-        return caller
+        try:
+            return caller_of(lambda name: _header(headers, name.encode()), self._tokens)
+        except NotLetIn as error:
+            raise Problem(error.status, error.detail, CHALLENGE if error.status == 401 else None) from None
 
 
 class Rates:
@@ -123,29 +107,11 @@ class Rates:
         return 0.0
 
 
-def _unknown(detail: str) -> Problem:
-    return Problem(401, detail, {"www-authenticate": 'Bearer realm="augury"'})
-
-
 def _header(headers: Headers, name: bytes) -> str | None:
     for found, value in headers:
         if found == name:
             return value.decode("latin-1")
     return None
-
-
-def _refuse_pages(headers: Headers) -> None:
-    host = _hostname(f"//{_header(headers, b'host') or ''}")
-    origin = _header(headers, b"origin")
-    if host not in _HERE or (origin is not None and _hostname(origin) not in _HERE):
-        raise Problem(403, "a server without tokens answers who is on this machine, and asks for it as 127.0.0.1")
-
-
-def _hostname(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _most(scope: Scope) -> int:

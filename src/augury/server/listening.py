@@ -1,12 +1,11 @@
 """An application at an address, by uvicorn: it answers until it is asked to end, and lets what is under way finish.
 
-In: an ASGI application, host and port. Out: the address. Who listens beyond this machine needs tokens.
+In: an ASGI application, host and port. Out: the address. Who may ask is for others to know.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -15,29 +14,12 @@ from typing import Final
 import uvicorn
 
 from augury import limits
+from augury.server.callers import cannot_listen
 from augury.server.gate import Gate
-from augury.server.given import CannotServe
 
 _BACKLOG: Final = 2_048
 _KEEP_ALIVE_SECONDS: Final = 75
 _STARTED_LOOK_SECONDS: Final = 0.01
-
-
-def require_safe(host: str, has_tokens: bool) -> None:
-    """Refuse to listen beyond this machine for who has no tokens; raises `CannotServe`."""
-    if not has_tokens and not all(ipaddress.ip_address(one).is_loopback for one in _addresses(host)):
-        raise CannotServe(
-            f"without tokens a server listens on this machine only, and `{host}` is more: "
-            "make one, `augury token add NAME --role post --tokens FILE`, and name the file by --tokens"
-        )
-
-
-def _addresses(host: str) -> list[str]:
-    try:
-        found = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError):
-        raise CannotServe(f"`{host}` is no address of this machine") from None
-    return [str(one[4][0]).partition("%")[0] for one in found]
 
 
 @asynccontextmanager
@@ -81,4 +63,4 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise CannotServe(f"nothing can listen at {host}:{port}: {error.strerror}") from None
+        raise cannot_listen(host, port, error) from None

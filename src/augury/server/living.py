@@ -20,6 +20,7 @@ from augury.actions.settings import ActionSettings
 from augury.algebra.program import Program
 from augury.environment import Environment, real
 from augury.server.given import CannotServe as CannotServe
+from augury.server.supervised import ENDING, READY, tell_supervisor
 
 if TYPE_CHECKING:  # a server that neither senses nor acts starts without what they need
     from aiohttp import web
@@ -59,9 +60,10 @@ async def live_server(
     """
     from augury.local.running import LocalEngine
     from augury.server.app import server_app
+    from augury.server.callers import require_safe
     from augury.server.functions import RuleFunctions
     from augury.server.instead import digest_of, program_to_run
-    from augury.server.listening import answering, require_safe
+    from augury.server.listening import answering
     from augury.server.served import Served
     from augury.server.tokens import Tokens
 
@@ -79,9 +81,7 @@ async def live_server(
         if acting is None or acting.elsewhere is None:
             functions = RuleFunctions(program, settings or ActionSettings())
         called = None if functions is None else functions.by_action()
-        engine = await asyncio.to_thread(
-            lambda: LocalEngine(program, store, clock=environment.now_us, functions=called)
-        )
+        engine = await asyncio.to_thread(lambda: LocalEngine(program, store, environment=environment, functions=called))
         stack.callback(engine.close)
         deliverer = detectors = None
         if acting is not None:
@@ -107,7 +107,7 @@ async def live_server(
         if detectors is not None:
             await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))
         tell(f"the server listens at {address}")
-        await over.wait()
+        await _until(over, environment, tell)
 
 
 def run_server(living: Coroutine[Any, Any, None]) -> None:
@@ -125,15 +125,26 @@ async def live_executors(
     tell: Tell,
     keys: tuple[bytes, ...] = (),
     over: asyncio.Event | None = None,
+    tokens: Path | None = None,
 ) -> None:
     """Executors that carry out what engines post, until a signal, or until `over` is set.
 
-    Raises `CannotServe` and `CannotCarryOut`.
+    Beyond this machine they listen only to what is signed, and to who has a token. Raises `CannotServe` and
+    `CannotCarryOut`.
     """
     from augury.actions.binding import wire
     from augury.actions.run import require_usable
     from augury.server.acting import Executors, acting_app
+    from augury.server.callers import is_here, require_safe
+    from augury.server.tokens import Tokens
 
+    require_safe(host, tokens is not None)
+    if not keys and not is_here(host):
+        raise CannotServe(
+            f"without a secret executors listen on this machine only, and `{host}` is more: "
+            "what engines send there has to be signed, so name the variable that holds one by --secret-env"
+        )
+    known = None if tokens is None else Tokens(tokens)
     over = _over_at_signal(over)
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
@@ -141,11 +152,11 @@ async def live_executors(
         stack.push_async_callback(wired.close)
         require_usable(wired, tell, "whoever sends it is told so")
         executors = Executors(wired.carriers, environment)
-        app = acting_app(executors, environment, keys)
+        app = acting_app(executors, environment, keys, known)
         address = await stack.enter_async_context(_served(app, host, port))
         stack.push_async_callback(executors.stop)
         tell(f"the executors listen at {address}")
-        await over.wait()
+        await _until(over, environment, tell)
 
 
 async def live_detectors(
@@ -158,17 +169,23 @@ async def live_detectors(
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
+    tokens: Path | None = None,
 ) -> int:
     """The detectors of a program, feeding engines at addresses; gives an exit code.
 
     With `once` every detector looks once, all engines take what it saw, and that is all. With a port they answer
-    there. `token` lets them post.
+    there, beyond this machine to who has one of `tokens`. `token` lets them post.
     """
     from augury.detectors.http_sink import HttpSink
     from augury.detectors.sensor import SourceFailed
     from augury.detectors.sinks import NotTaken
+    from augury.server.callers import require_safe
     from augury.server.sensing import detectors_app
+    from augury.server.tokens import Tokens
 
+    if port is not None:
+        require_safe(host, tokens is not None)
+    known = None if tokens is None else Tokens(tokens)
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
         sinks: dict[str, Sink] = {url.rstrip("/"): HttpSink(url, environment, token) for url in engines}
@@ -181,12 +198,12 @@ async def live_detectors(
                 return 1
             return 0
         if port is not None:
-            address = await stack.enter_async_context(_served(detectors_app(detectors), host, port))
+            address = await stack.enter_async_context(_served(detectors_app(detectors, known), host, port))
             tell(f"the detectors listen at {address}")
         over = _over_at_signal()
         await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))
         tell(f"detecting: {', '.join(detectors.status())}")
-        await over.wait()
+        await _until(over, environment, tell)
     return 0
 
 
@@ -245,10 +262,19 @@ def _over_at_signal(over: asyncio.Event | None = None) -> asyncio.Event:
     return over
 
 
+async def _until(over: asyncio.Event, environment: Environment, tell: Tell) -> None:
+    """Wait, as a process that is ready, until it is to end."""
+    tell_supervisor(READY, environment.variables, tell)
+    await over.wait()
+    tell_supervisor(ENDING, environment.variables, tell)
+
+
 @asynccontextmanager
 async def _served(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
     """An application at an address, as long as it is used."""
     from aiohttp import web
+
+    from augury.server.callers import cannot_listen
 
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=5.0)
     await runner.setup()
@@ -256,7 +282,7 @@ async def _served(app: web.Application, host: str, port: int) -> AsyncIterator[s
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            raise CannotServe(f"nothing can listen at {host}:{port}: {error.strerror}") from None
+            raise cannot_listen(host, port, error) from None
         name, number = runner.addresses[0][:2]
         yield f"http://{f'[{name}]' if ':' in name else name}:{number}"
     finally:

@@ -7,27 +7,24 @@ engine and each detector are paused and resumed here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Final, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
 
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector
 
 from augury.actions.deliver import Deliverer
 from augury.clock import show_time
 from augury.local.store.errors import StoreError
-from augury.metrics import families, gauges_of_ticks
 from augury.server.models import Deliveries, DetectorList, EngineModel, Health, Ready
 from augury.server.problems import Problem
-from augury.server.requests import BUCKETS
 from augury.server.routes import Route
 from augury.server.sensing import detectors_health
 from augury.server.served import Served
 from augury.server.tokens import Role
+
+if TYPE_CHECKING:  # a server that nobody asks for numbers needs none of it
+    from augury.server.numbers import Numbers
 
 REPORTS_TOLD: Final = 10
 
@@ -57,20 +54,23 @@ def routes(served: Served) -> list[Route]:
 class _Operation:
     def __init__(self, served: Served) -> None:
         self._served = served
-        self._registry = CollectorRegistry()
-        self._numbers = _Numbers(served)
-        self._registry.register(self._numbers)
+
+    @cached_property
+    def _numbers(self) -> Numbers:
+        from augury.server.numbers import Numbers
+
+        return Numbers(self._served)
 
     async def health(self) -> Health:
         """That the process answers."""
         return Health(alive=True)
 
     async def ready(self) -> Response:
-        """Whether events are taken; 503 while the server ends, or its store cannot be read."""
-        reason = None
-        if self._served.over.is_set():
-            reason = "the server is ending"
-        else:
+        """Whether events are taken; 503 while the server ends, or its store cannot be read, or not be written."""
+        reason = "the server is ending" if self._served.over.is_set() else None
+        if reason is None and self._served.unkept is not None:
+            reason = "the store cannot be written"
+        elif reason is None:
             try:
                 await self._served.read(self._served.pages.last_tick)
             except StoreError:
@@ -80,8 +80,9 @@ class _Operation:
 
     async def metrics(self) -> Response:
         """Numbers for Prometheus."""
-        await self._served.read(self._numbers.look)
-        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+        numbers = self._numbers
+        await self._served.read(numbers.look)
+        return Response(numbers.text(), media_type=numbers.MEDIA_TYPE)
 
     async def engine(self) -> EngineModel:
         """How the engine is doing, and what runs beside it."""
@@ -120,58 +121,3 @@ class _Operation:
 def deliveries(served: Served, deliverer: Deliverer) -> Deliveries:
     """How the delivery of actions is doing."""
     return Deliveries(paused=served.is_delivery_paused, **asdict(deliverer.counts))
-
-
-class _Numbers(Collector):
-    """What is told to Prometheus; ticks are counted since the store was made, each once."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-        self._tick: int | None = None
-        self._counts: dict[str, int] = {}
-
-    def look(self) -> None:
-        """Count the ticks that came since; reads the store."""
-        last, counts = self._served.pages.tick_counts(self._tick)
-        self._tick = self._tick if last is None else last
-        for name, count in counts.items():
-            before = self._counts.get(name, 0)
-            self._counts[name] = max(before, count) if name == "last_seq" else before + count
-
-    def collect(self) -> Iterator[Metric]:
-        """Everything, as it is now."""
-        served, counts = self._served, self._counts
-        lag = None if self._tick is None else (served.environment.now_us() - self._tick) / 1_000_000
-        gauges = {
-            "augury_live_clients": ("Clients that are told live what happens.", float(served.live_clients)),
-            "augury_paused": ("Whether ticks are paused.", float(served.is_paused)),
-            **gauges_of_ticks(self._tick, counts.get("last_seq", 0), lag),
-        }
-        yield from families(gauges, counts)
-        yield CounterMetricFamily("augury_ticks", "Ticks that were committed.", counts.get("ticks", 0))
-        yield from self._requests()
-        if served.deliverer is not None:
-            done = CounterMetricFamily("augury_deliveries", "Tries of actions, by outcome.", labels=["outcome"])
-            for outcome, count in asdict(served.deliverer.counts).items():
-                done.add_metric([outcome], count)
-            yield done
-        if served.detectors is not None:
-            waits = GaugeMetricFamily("augury_detector_untaken", "Events not taken yet, by detector.", labels=["name"])
-            for name, status in served.detectors.status().items():
-                waits.add_metric([name], sum(status.untaken.values()))
-            yield waits
-
-    def _requests(self) -> Iterator[Metric]:
-        told = self._served.requests
-        answers = CounterMetricFamily("augury_requests", "Requests, by answer.", labels=["method", "route", "status"])
-        for (method, route, status), count in sorted(told.answers.items()):
-            answers.add_metric([method, route, str(status)], count)
-        yield answers
-        took = HistogramMetricFamily("augury_request_seconds", "How long they took.", labels=["method", "route"])
-        for (method, route), times in sorted(told.seconds.items()):
-            total, buckets = 0, []
-            for bound, count in zip((*map(str, BUCKETS), "+Inf"), times.counts, strict=True):
-                total += count
-                buckets.append((bound, float(total)))
-            took.add_metric([method, route], buckets, times.total)
-        yield took

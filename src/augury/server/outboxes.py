@@ -13,7 +13,7 @@ from fastapi import Query
 from fastapi.responses import Response
 
 from augury import limits
-from augury.actions.run import action_line
+from augury.actions.lines import action_line
 from augury.clock import show_time
 from augury.history.raw import whole_json
 from augury.local.store.outbox import SqlOutbox

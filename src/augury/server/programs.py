@@ -117,10 +117,12 @@ class Programs:
             return await self._changed(await _text(request), is_tried=False)
 
     async def reload(self) -> Reloaded:
-        """Load the Python code of rules again; what cannot be loaded changes nothing."""
-        functions = self._served.functions
+        """Load the Python code of rules and actions again; what cannot be loaded changes nothing."""
+        functions, deliverer = self._served.functions, self._served.deliverer
+        executors = [] if deliverer is None else deliverer.executors
         try:
-            return Reloaded(modules=[] if functions is None else await asyncio.to_thread(functions.reload))
+            names = [] if functions is None else await asyncio.to_thread(functions.reload, executors)
+            return Reloaded(modules=names)
         except NoFunction as error:
             raise Problem(422, str(error)) from None
 

@@ -1,6 +1,6 @@
 """Detectors over HTTP: how each is doing, and each paused and resumed by its name.
 
-In: detectors at work. Out: `GET /health`, `POST /detectors/NAME/pause` and `/resume`. It belongs on a loopback address.
+In: detectors at work. Out: `GET /health`, `POST /detectors/NAME/pause` and `/resume`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ if TYPE_CHECKING:  # a server that has no detectors starts without it
     from aiohttp import web
 
     from augury.detectors.run import Detectors
+    from augury.server.tokens import Tokens
 
 
-def detectors_app(detectors: Detectors) -> web.Application:
-    """What answers for detectors."""
+def detectors_app(detectors: Detectors, tokens: Tokens | None = None) -> web.Application:
+    """What answers for detectors; with tokens, for who has one."""
     from aiohttp import web
+
+    from augury.server.guarding import guard
 
     async def health(request: web.Request) -> web.Response:
         return _answer(detectors_health(detectors))
 
-    app = web.Application()
+    app = web.Application(middlewares=[guard(tokens)])
     app.add_routes([web.get("/health", health), *detector_routes(detectors)])
     return app
 

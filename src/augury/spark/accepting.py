@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from augury.algebra.expression import Primitive
 from augury.algebra.program import Program
@@ -27,7 +28,7 @@ from augury.kernels.batch import ASSERT, Batch, Integers
 from augury.kernels.columns import arrow_type
 from augury.kernels.match.leaves import Rows, truth_of
 from augury.spark.layout import REJECTED, REJECTED_COLUMNS, VERSION, integers
-from augury.spark.looks import Begin, Places, Run, Summary
+from augury.spark.looks import ALIKE, NO_PLACES, US, Begin, Places, Run, Summary
 from augury.spark.sheets import Sheet, Source, joined, part_of, sheets, value_columns
 from augury.spark.stage import Group
 from augury.spark.tasks import ROWS_AT_ONCE, Batches, positions
@@ -79,29 +80,49 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """The det_times of one data frame's versions, NULL for a row that is none → a `Summary`, as bytes of our own.
+    """What `Sure.glanced` has of one data frame's rows → a `Summary`, as bytes of our own.
 
     Classes are not told apart, and none has ids: it is for what `sure` knows.
     """
 
     def __call__(self, batches: Batches) -> Batches:
         """Read all of them, and keep counts."""
-        count, versions = 0, 0
+        count, versions, withdraws = 0, 0, False
         runs: list[Run] | None = []
         sampled: list[int] = []
+        alike: list[Integers] = [NO_PLACES]
         for table in joined(batches):
             count += table.num_rows
-            us = integers(table.filter(table.column(0).is_valid()) if table.column(0).null_count else table, "us")
+            if table.column(US).null_count:
+                fine = table.column(US).is_valid()
+                table, others = table.filter(fine), table.filter(pc.invert(fine))
+                withdraws |= ALIKE in others.column_names and others.column(ALIKE).null_count < len(others)
+            us = integers(table, US)
             if len(us):
                 sampled += _some(us)
                 more = _runs(us, np.zeros(len(us), np.int16), versions)
                 runs = None if runs is None or more is None else runs + more
+                if ALIKE in table.column_names:
+                    alike.append(versions + _alike(us, table.column(ALIKE)))
                 versions += len(us)
         if not count:
             return
         told = (None if runs is None else tuple(runs), frozenset[int](), frozenset[int](), tuple(sampled))
-        found = Summary(0, part_of(0), count, *told)
+        found = Summary(0, part_of(0), count, *told, np.concatenate(alike), withdraws)
         yield pa.RecordBatch.from_pydict({"summary": pa.array([pickle.dumps(found)], pa.binary())})
+
+
+def _alike(us: Integers, hashes: pa.ChunkedArray) -> Integers:
+    """The rows that share time and hash with another; those of one time follow each other."""
+    follows = np.zeros(len(us) + 1, np.bool_)
+    np.equal(us[1:], us[:-1], out=follows[1:-1])
+    rows = np.flatnonzero((follows[1:] | follows[:-1]) & hashes.is_valid().to_numpy())
+    if not len(rows):
+        return rows
+    of_rows = hashes.take(pa.array(rows)).to_numpy()
+    order = np.lexsort((of_rows, us[rows]))
+    same = (np.diff(us[rows][order]) == 0) & (np.diff(of_rows[order]) == 0)
+    return np.sort(rows[order][np.append(same, False) | np.append(False, same)])
 
 
 def _some(us: Integers) -> list[int]:
@@ -137,6 +158,11 @@ class Numbering:
     begins: Mapping[int, tuple[Begin, ...]]
     places: Places
     histories: Mapping[str, tuple[int, ...]]
+
+
+def _keyed(classes: Sequence[EventClass]) -> frozenset[int]:
+    """The classes whose rows were found to be versions beside others of their key."""
+    return frozenset(code for code, event_class in enumerate(classes) if event_class.key)
 
 
 @dataclass(slots=True)
@@ -185,7 +211,7 @@ class Give:
     def __call__(self, batches: Batches) -> Batches:
         """Number all of them."""
         classes, counter = received(self.program), _Counter(self.numbering)
-        for sheet, _ in sheets(self.program, self.source, batches, self.until_us, frozenset()):
+        for sheet, _ in sheets(self.program, self.source, batches, self.until_us, _keyed(classes)):
             det_us = sheet.times("det_time")
             seq, counted = counter.numbers(sheet)
             columns = {
@@ -236,7 +262,7 @@ class Feed:
         lanes: dict[str, list[tuple[int, int]]] = {}
         for place, name in group.lanes.items():
             lanes.setdefault(name, []).append(place)
-        for sheet, _ in sheets(self.program, self.source, batches, self.until_us, frozenset()):
+        for sheet, _ in sheets(self.program, self.source, batches, self.until_us, _keyed(received(self.program))):
             if not len(sheet):
                 continue
             det_us = sheet.times("det_time")

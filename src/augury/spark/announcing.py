@@ -7,7 +7,7 @@ the same rows with a column `change`. The rules are those of `engine.changes` fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -32,12 +32,12 @@ def announced(
     which: str,
     classes: Mapping[int, EventClass],
     names: Names,
-    made_of: DataFrame | None,
+    made_of: Callable[[], DataFrame] | None,
     chronon_us: int,
 ) -> DataFrame:
     """Rows of some classes with `change`; the column `which` has the number of each row's class.
 
-    `made_of` is what `versions_expiring` gives, of what complex events are made of; None for what came in.
+    `made_of` has what `versions_expiring` gives, of what complex events are made of; None for what came in.
     """
     keyed = [number for number, one in classes.items() if one.key]
     if not keyed:
@@ -55,7 +55,7 @@ def announced(
         return rows.withColumn("change", _said(f.col(which).isin(keyed) & kept))
     made = f.when(gone, f.lag("constituents").over(before))
     paired = rows.withColumns({_BEFORE: there, _MADE_OF: made, _TICK: tick})
-    paired = paired.join(_expiries(paired, made_of), _MADE_OF, "left")
+    paired = paired.join(_expiries(paired, made_of()), _MADE_OF, "left")
     is_gone = f.col(_MADE_OF).isNotNull() & (f.coalesce(_UNTIL, f.lit(-FOR_EVER_US)) < f.col(_TICK))
     kept = f.col(which).isin(keyed) & f.col(_BEFORE).isNotNull() & ~is_gone
     return paired.select(*rows.columns, _said(kept).alias("change"))

@@ -125,7 +125,7 @@ class Ingest:
         program = self.slots.program
         rows = came(program, raws, until_us=self.until_us, read_us=self.read_us)
         # Rows that say where they come from have their place there, whichever partition they are in.
-        own = -1 if self.is_lines or set(table.column_names) >= _SAYS_WHERE else part
+        own = -1 if self.is_lines or set(table.column_names) >= SAYS_WHERE else part
         given = [(self.number, raw.source, own) for raw in raws]
         summary = summary_of(rows, given, raws)
         for code, one in arrived(program, rows, self.not_before_us).rows.items():
@@ -143,7 +143,7 @@ class Ingest:
         """The rows by their sources, as far as they say where they come from."""
         if self.is_lines:
             yield from _lines(table)
-        elif not set(table.column_names) >= _SAYS_WHERE:
+        elif not set(table.column_names) >= SAYS_WHERE:
             yield RawTable(self.name, table, None, self.event_class)
         else:
             ordered = table.sort_by([("_source", "ascending"), ("_position", "ascending")])
@@ -157,7 +157,8 @@ class Ingest:
                 begin = end
 
 
-_SAYS_WHERE: Final = {"_source", "_position"}
+SAYS_WHERE: Final = frozenset({"_source", "_position"})
+"""The columns that say of a row where it comes from."""
 
 
 def piece(slot: int, code: int, content: bytes) -> pa.RecordBatch:

@@ -22,6 +22,7 @@ from augury.engine.chronon import QueuedPost
 from augury.engine.firing import post_text, read_post
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
+from augury.engine.ports import Selects
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
 from augury.engine.snapshot import STATE_FORMAT, saved_state, ticks_again
 from augury.engine.state import initial
@@ -35,8 +36,21 @@ from augury.history.typed import Part
 from augury.kernels.bitemporal import NEVER
 from augury.lake import Kind, Lake, LakeError, LakeFiles, Manifest, Writer, program_name
 from augury.lake.order import conformed
-from augury.spark.arriving import PIECES, PRESENT, Batches, Source, arrivals_of, packed, piece, sources_of
-from augury.spark.slots import DONE, SPARK_RESULTS, SlotDone, Step, kit_of, packed_again, require_run, result, written
+from augury.spark.arriving import Batches, Source, arrivals_of, packed, sources_of
+from augury.spark.selects import SparkSelects
+from augury.spark.slots import (
+    DONE,
+    RESULTS,
+    SPARK_RESULTS,
+    SlotDone,
+    Step,
+    kit_of,
+    packed_again,
+    require_run,
+    result,
+    written,
+)
+from augury.spark.stepping import for_slots
 
 
 class CannotGoOn(LakeError):
@@ -49,7 +63,7 @@ class Rebuild:
 
     `files` has the files of each class that comes in, `whole` the complex classes that had a history before: of others
     only what is derived from `from_us` on is written. `since` has by key the tick up to which a trigger has seen
-    nothing, and `fired` how often each name has fired.
+    nothing, and `fired` how often each name has fired. `selects` runs SELECTs where it is called on the driver.
     """
 
     step: Step
@@ -59,6 +73,7 @@ class Rebuild:
     from_us: int | None
     since: Mapping[str, int] = field(default_factory=dict)
     fired: Mapping[str, int] = field(default_factory=dict)
+    selects: Selects | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Rebuild slot by slot."""
@@ -68,7 +83,7 @@ class Rebuild:
 
     def _rebuilt(self, slot: int) -> SlotDone:
         step = self.step
-        kit, lake = kit_of(step, slot), LakeFiles(step.root)
+        kit, lake = kit_of(step, slot, self.selects), LakeFiles(step.root)
         state = initial(kit.plan, step.slots.after_number(slot, step.generation))
         reads: dict[int, list[ClassVersions]] = {} if step.first_tick is None else {step.first_tick: []}
         for event_class in received(kit.program):
@@ -170,6 +185,7 @@ def go_on(
     program_text: str,
     noted: Mapping[str, Any],
     from_us: int | None,
+    selects: SparkSelects | None = None,
 ) -> Manifest | None:
     """Make the lake the new program's, by one commit; None if there is nothing to do. Raises `CannotGoOn`."""
     last = writer.last
@@ -191,14 +207,10 @@ def go_on(
     step = replace(step, after_seq=last.last_seq)
     done: list[SlotDone] = []
     if todo.slots:
-        rows = spark.createDataFrame(pa.Table.from_batches([piece(s, PRESENT, b"") for s in todo.slots], PIECES))
-        tasks = min(len(todo.slots), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
         since = _since(last, noted["triggers"])
         fired = before.get("fired", {})
         rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired)
-        found = rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow()
-        require_run(found)
-        done = [pickle.loads(content) for content in found["packed"].to_pylist()]
+        done = _done(spark, rebuild, todo.slots, selects)
     states = {k: path for k, path in last.state.items() if k.startswith("ids/")}
     filed = {slot: f"slot/{slots.name_of(slot)}" for slot in range(len(slots))}
     states |= {name: last.state[name] for s, name in filed.items() if name in last.state and s not in todo.slots}
@@ -229,6 +241,23 @@ def go_on(
     )
     writer.commit(manifest)
     return manifest
+
+
+def _done(spark: SparkSession, rebuild: Rebuild, slots: Sequence[int], selects: SparkSelects | None) -> list[SlotDone]:
+    """Rebuild slots: in workers, and on the driver those that need a session for their SELECTs."""
+    own = rebuild.step.slots.selecting() if selects is not None else ()
+    here, there = [slot for slot in slots if slot in own], [slot for slot in slots if slot not in own]
+    found = [pa.Table.from_batches([], RESULTS)]
+    if there:
+        rows = spark.createDataFrame(for_slots(there, ()))
+        tasks = min(len(there), int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+        found.append(rows.repartition(tasks, "slot").mapInArrow(rebuild, SPARK_RESULTS).toArrow().cast(RESULTS))
+    if here:
+        batches = replace(rebuild, selects=selects)(iter(for_slots(here, ()).to_batches()))
+        found.append(pa.Table.from_batches(list(batches), RESULTS))
+    table = pa.concat_tables(found)
+    require_run(table)
+    return [pickle.loads(content) for content in table["packed"].to_pylist()]
 
 
 def _since(last: Manifest, triggers: Mapping[str, str]) -> dict[str, int]:

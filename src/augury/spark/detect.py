@@ -7,13 +7,13 @@ group of stages is one `mapInArrow` over the rows and columns that it names, bro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from types import TracebackType
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
@@ -41,7 +41,7 @@ from augury.spark.layout import (
     spark_type,
     value_name,
 )
-from augury.spark.numbering import Numbered, number
+from augury.spark.numbering import Accepted, Numbered, end_frame, number
 from augury.spark.plan import stages_of
 from augury.spark.ranges import in_ranges, pays
 from augury.spark.stage import Group, groups_of, histories_of, plain, subscribed
@@ -50,18 +50,51 @@ from augury.spark.tasks import Accept, Detect, Position
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
-    """What a program finds, as lazy data frames; `accepted`, `found` and `made` are as the tasks give them.
+class Work:
+    """Data frames as the tasks give them.
 
-    `found` has a data frame for each complex class, `made` one for each group of classes that share a task. What is
-    read more than once is kept from its first use on; `close`, or leaving a `with`, lets it go.
+    `found` has one for each complex class, `made` one for each group of classes that share a task; `kept` are those
+    that are read more than once.
+    """
+
+    accepted: Callable[[], Accepted]
+    found: Mapping[str, DataFrame]
+    kept: tuple[DataFrame, ...]
+    made: tuple[tuple[Group, DataFrame], ...]
+
+
+@dataclass(slots=True)
+class Detected:
+    """What a program finds, as lazy data frames.
+
+    `planned` looks at the events as far as it has to, to give versions their numbers: when a frame is first asked for.
+    What is read more than once is kept from its first use on; `close`, or leaving a `with`, lets it go.
     """
 
     program: Program
-    accepted: DataFrame
-    found: Mapping[str, DataFrame]
-    kept: tuple[DataFrame, ...] = ()
-    made: tuple[tuple[Group, DataFrame], ...] = field(default=(), repr=False)
+    session: SparkSession = field(repr=False)
+    planned: Callable[[], Work] = field(repr=False)
+    _work: Work | None = field(default=None, repr=False)
+    _accepted: Accepted | None = field(default=None, repr=False)
+
+    @property
+    def work(self) -> Work:
+        """The frames as the tasks give them."""
+        if self._work is None:
+            self._work = self.planned()
+        return self._work
+
+    @property
+    def accepted(self) -> DataFrame:
+        """What was accepted and what was refused, in one frame."""
+        if self._accepted is None:
+            self._accepted = self.work.accepted()
+        return self._accepted.frame
+
+    @property
+    def found(self) -> Mapping[str, DataFrame]:
+        """What was found of each complex class."""
+        return self.work.found
 
     @property
     def versions(self) -> DataFrame:
@@ -90,7 +123,7 @@ class Detected:
         """The versions of complex events: event, change, seq, occ_time, det_time, constituents, `values.Class.…`."""
         filled = [c for c in self._classes if c.attributes]
         frames = []
-        for group, made in self.made:
+        for group, made in self.work.made:
             structs = {key_of(c.name): _member_struct(group, number) for number, c in enumerate(group.found)}
             named = [structs.get(key_of(c.name), f.lit(None).cast(_struct_type(c))).alias(c.name) for c in filled]
             values = [f.struct(*named).alias("values")] if named else []
@@ -101,7 +134,7 @@ class Detected:
                 told = self._announced(rows, members, result_lanes(group.found))
                 frames.append(told.select(event.alias("event"), *_heads(), *values))
         if not frames:
-            return self.accepted.sparkSession.createDataFrame([], _NO_EVENTS)
+            return self.session.createDataFrame([], _NO_EVENTS)
         return reduce(DataFrame.unionAll, frames)
 
     def of(self, name: str) -> DataFrame:
@@ -120,13 +153,15 @@ class Detected:
     def _announced(self, rows: DataFrame, classes: Mapping[int, EventClass], names: Names) -> DataFrame:
         """Occurrences of some classes with `change`."""
         lasting = {number: kept_by_constituents(self.program, c) for number, c in classes.items()}
-        made_of = versions_expiring(self.program, self.accepted)
-        return announced(rows, "member", lasting, names, made_of, self.program.settings.chronon_us)
+        return announced(rows, "member", lasting, names, self._expiring, self.program.settings.chronon_us)
+
+    def _expiring(self) -> DataFrame:
+        return versions_expiring(self.program, self.accepted)
 
     @property
     def actions(self) -> DataFrame:
         """No actions: a program that takes some goes tick by tick, as `choosing` says."""
-        return self.accepted.sparkSession.createDataFrame([], spark_schema(ACTIONS))
+        return self.session.createDataFrame([], spark_schema(ACTIONS))
 
     @property
     def errors(self) -> DataFrame:
@@ -151,7 +186,7 @@ class Detected:
             total = f.coalesce(f.sum("seq"), f.lit(0)).alias(name)
             frames.append(counts.agg(total).select(f.lit(event_class.name).alias("event"), name))
         if not frames:
-            return self.accepted.sparkSession.createDataFrame([], f"event string, {name} bigint")
+            return self.session.createDataFrame([], f"event string, {name} bigint")
         return reduce(DataFrame.unionAll, frames)
 
     @property
@@ -160,8 +195,9 @@ class Detected:
 
     def close(self) -> None:
         """Let go what is kept; what is asked for later is made anew."""
-        for frame in self.kept:
-            frame.unpersist()
+        for kept in (self._work, self._accepted):
+            for frame in () if kept is None else kept.kept:
+                frame.unpersist()
 
     def __enter__(self) -> Detected:
         return self
@@ -182,20 +218,26 @@ def detect(
 
     Versions with det_time ≥ `until_us` are not read. Keyed classes run in as many `partitions`, by default as many as
     Spark's settings say; so do classes in ranges of the history (`augury explain --stage spark` tells which), unless
-    rows lie in ranges already; by default only if there is more than Spark reads in one partition. To give versions
-    their numbers takes a look at the events right away; with `numbered` they are a stored history, accepted before,
-    with its `seq`, as `stored.stored` describes it, and nothing runs yet; but for classes in ranges a job goes over
-    what they read right away, to know the state before each range.
+    rows lie in ranges already; by default only if there is more than Spark reads in one partition. Nothing runs yet:
+    to give versions their numbers takes a look at the events, when a frame is first asked for; with `numbered` they are
+    a stored history, accepted before, with its `seq`, as `stored.stored` describes it; for classes in ranges a job goes
+    over what they read, to know the state before each range.
     Raises `NotOnSpark` for a program with a class that this engine does not run, `NotStored` for a data frame that is
     no stored history.
     """
     if isinstance(events, Mapping) and not events:
         raise ValueError("a mapping of events has at least one class")
     groups = groups_of(stages_of(program))
+    session = (events if isinstance(events, DataFrame) else next(iter(events.values()))).sparkSession
     if numbered:
-        return _detect_stored(program, groups, events, until_us, partitions)
-    found = number(program, groups, events, until_us=until_us, partitions=partitions)
-    return _detected(program, groups, found, partitions)
+        known = _stored(program, groups, events, until_us)
+        return Detected(program, session, lambda: _work(program, groups, known, partitions))
+
+    def planned() -> Work:
+        found = number(program, groups, events, until_us=until_us, partitions=partitions)
+        return _work(program, groups, found, partitions)
+
+    return Detected(program, session, planned)
 
 
 def detect_packed(
@@ -203,23 +245,25 @@ def detect_packed(
 ) -> Detected:
     """Detect over raw events as `tasks.pack` makes them: what the driver has read goes through one task."""
     groups = groups_of(stages_of(program))
-    histories = histories_of(groups)
-    accept = Accept(plain(program), histories, until_us)
-    accepted = packed.repartition(1).mapInArrow(accept, accepted_schema(subscribed(program), histories))
-    # Each group reads it, and it costs more than all of them.
-    accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
-    end = accepted.where(f.col("what") == ABSORBED).select(f.col("det_time").alias(END))
-    numbered = Numbered(accepted, lambda group: rows_of_versions(group, accepted), end, (accepted,))
-    return _detected(program, groups, numbered, partitions)
+
+    def planned() -> Work:
+        histories = histories_of(groups)
+        accept = Accept(plain(program), histories, until_us)
+        accepted = packed.repartition(1).mapInArrow(accept, accepted_schema(subscribed(program), histories))
+        # Each group reads it, and it costs more than all of them.
+        accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
+        end = accepted.where(f.col("what") == ABSORBED).select(f.col("det_time").alias(END))
+        numbered = Numbered(
+            lambda: Accepted(accepted), lambda group: rows_of_versions(group, accepted), end, (accepted,)
+        )
+        return _work(program, groups, numbered, partitions)
+
+    return Detected(program, packed.sparkSession, planned)
 
 
-def _detect_stored(
-    program: Program,
-    groups: tuple[Group, ...],
-    events: DataFrame | Mapping[str, DataFrame],
-    until_us: int | None,
-    partitions: int | None,
-) -> Detected:
+def _stored(
+    program: Program, groups: tuple[Group, ...], events: DataFrame | Mapping[str, DataFrame], until_us: int | None
+) -> Numbered:
     histories, occ = histories_of(groups), has_occ_time(events)
     every = tuple(range(len(subscribed(program))))
     # Without withdrawals the number of a version is its place among those of all classes.
@@ -232,14 +276,11 @@ def _detect_stored(
         accepted = accepted.repartition(1).mapInArrow(Position(histories), accepted.schema)
         accepted = accepted.persist(StorageLevel.MEMORY_AND_DISK)
         kept = (accepted,)
-    last_us, chronon_us = f.max("det_time"), program.settings.chronon_us
-    after_us = last_us - f.pmod(last_us, f.lit(chronon_us)) + chronon_us
-    end = until_us if until_us is not None else accepted.agg(after_us.alias(END))
-    found = Numbered(accepted, lambda group: rows_of_versions(group, accepted, occ=occ), end, kept)
-    return _detected(program, groups, found, partitions)
+    end = until_us if until_us is not None else end_frame(accepted, program.settings.chronon_us)
+    return Numbered(lambda: Accepted(accepted), lambda group: rows_of_versions(group, accepted, occ=occ), end, kept)
 
 
-def _detected(program: Program, groups: tuple[Group, ...], numbered: Numbered, partitions: int | None) -> Detected:
+def _work(program: Program, groups: tuple[Group, ...], numbered: Numbered, partitions: int | None) -> Work:
     """The groups one after the other, each over versions and what those before it found."""
     read = {key_of(c.name) for group in groups for stage in group.stages for c in stage.reads_complex}
     found: dict[str, DataFrame] = {}
@@ -261,7 +302,7 @@ def _detected(program: Program, groups: tuple[Group, ...], numbered: Numbered, p
             kept.append(made)
         found |= {name: _of_member(made, group, member) for member, name in enumerate(names)}
         made_by.append((group, made))
-    return Detected(program, numbered.accepted, found, tuple(kept), tuple(made_by))
+    return Work(numbered.accepted, found, tuple(kept), tuple(made_by))
 
 
 def _with_end(rows: DataFrame, end: DataFrame | int) -> DataFrame:

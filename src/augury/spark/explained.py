@@ -11,24 +11,32 @@ from augury.algebra.program import Program
 from augury.algebra.select import ByKey, SelectPlan
 from augury.engine.once import waits_for_ticks
 from augury.engine.plan import EnginePlan, engine_plan
+from augury.engine.ports import SelectsBy
 from augury.engine.select_parts import parts_of
 from augury.engine.shards import Shard, received_in, shards_of
 from augury.history.coming import received
 from augury.spark.plan import explain_plan
 
 
-def explain_spark(program: Program) -> str:
+def explain_spark(program: Program, selects: SelectsBy = "duckdb") -> str:
     """The plan of a program: batch, then tick by tick. Raises `CannotRun` and `NotOnSpark`."""
-    waits = waits_for_ticks(program, [one.name for one in received(program)])
-    if waits:
-        batch = [f"batch: tick by tick, as a stream, because {waits}"]
+    return "\n".join([*_batch(program), *_by_ticks(engine_plan(program), selects)])
+
+
+def _batch(program: Program) -> Iterator[str]:
+    if waits := waits_for_ticks(program, ()):
+        yield f"batch: tick by tick, as a stream, because {waits}"
+        return
+    if waits := waits_for_ticks(program, [one.name for one in received(program)]):
+        yield f"batch: tick by tick, as a stream, if rows may withdraw events, because then {waits};"
+        yield "  without a column `occ_time` beside `det_time`, or with one that cannot be NULL: all events at once"
     else:
-        batch = ["batch: all events at once", *(f"  {line}" for line in explain_plan(program).splitlines())]
-    return "\n".join([*batch, *_by_ticks(engine_plan(program))])
+        yield "batch: all events at once"
+    yield from (f"  {line}" for line in explain_plan(program).splitlines())
 
 
-def _by_ticks(plan: EnginePlan) -> Iterator[str]:
-    shards = shards_of(plan)
+def _by_ticks(plan: EnginePlan, selects: SelectsBy) -> Iterator[str]:
+    shards = shards_of(plan, whole_selects=selects == "spark")
     yield "tick by tick (every stream, and batches that wait for ticks):"
     yield "  rows are typed where they lie; one shuffle brings them together by slot, with all declared columns"
     if len(shards) > 1 or shards[0].by:
@@ -36,10 +44,10 @@ def _by_ticks(plan: EnginePlan) -> Iterator[str]:
     else:
         yield "  one slot: its engine numbers the versions itself"
     for number, shard in enumerate(shards, 1):
-        yield from (f"  {line}" for line in _shard(plan, number, shard))
+        yield from (f"  {line}" for line in _shard(plan, number, shard, selects))
 
 
-def _shard(plan: EnginePlan, number: int, shard: Shard) -> Iterator[str]:
+def _shard(plan: EnginePlan, number: int, shard: Shard, selects: SelectsBy) -> Iterator[str]:
     names = [plan.classes[place].event_class.name for place in shard.places]
     if shard.by:
         by = [f"{plan.classes[place].event_class.name}.{column}" for place, columns in shard.by for column in columns]
@@ -60,4 +68,5 @@ def _shard(plan: EnginePlan, number: int, shard: Shard) -> Iterator[str]:
                 if isinstance(parts, ByKey)
                 else (f"is derived as a whole, because {parts.reason}")
             )
-            yield f"  SELECT of {plan.classes[place].event_class.name}: {how}; runs on DuckDB in the task"
+            where = "on DuckDB in the task" if selects == "duckdb" else "as Spark SQL, with its slot on the driver"
+            yield f"  SELECT of {plan.classes[place].event_class.name}: {how}; runs {where}"

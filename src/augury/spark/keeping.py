@@ -22,6 +22,7 @@ from augury.algebra.dump import dump_program, dump_trigger
 from augury.algebra.program import Program
 from augury.clock import show_duration
 from augury.engine import ledger as of_ticks
+from augury.engine.ports import SelectsBy
 from augury.engine.sharded import Slots
 from augury.engine.snapshot import STATE_FORMAT
 from augury.engine.tick import tick_reading
@@ -39,6 +40,7 @@ from augury.lake import (
     compaction,
     program_name,
     retention,
+    retention_pays,
 )
 from augury.lake.order import order_of
 from augury.lake.snapshot import named_by
@@ -46,6 +48,7 @@ from augury.lake.vacuum import sweep
 from augury.spark.arriving import Source, sources_of
 from augury.spark.changing import go_on, require_fit
 from augury.spark.ids import merged
+from augury.spark.selects import SparkSelects
 from augury.spark.slots import SlotDone, Step, require_run
 from augury.spark.stepping import Told, name_of, results, slots_on_spark
 
@@ -67,7 +70,10 @@ class OtherProgram(LakeError):
 
 @dataclass(slots=True)
 class Keeper:
-    """A program at work on a lake; `last_tick` is how far it has gone, whether that was worth a commit or not."""
+    """A program at work on a lake; `last_tick` is how far it has gone, whether that was worth a commit or not.
+
+    In a replay the clock is that of the data. `selects` is there where SELECTs are run by Spark itself.
+    """
 
     spark: SparkSession
     program: Program
@@ -76,6 +82,8 @@ class Keeper:
     slots: Slots
     name: str
     last_tick: int | None
+    is_replay: bool = False
+    selects: SparkSelects | None = None
     last: tuple[SlotDone, ...] = field(default=(), repr=False)
     state_bytes: dict[int, int] = field(default_factory=dict, repr=False)
     _named: deque[set[str]] = field(default_factory=deque, repr=False)
@@ -111,7 +119,7 @@ class Keeper:
         """Go on up to a tick with what came, and commit what that gives; None if it gives nothing and nothing came."""
         began = time.perf_counter()
         step = self.step(found, until_us)
-        rows = results(self.spark, pieces, found, step, self.writer.next_commit).toArrow()
+        rows = results(self.spark, pieces, found, step, self.writer.next_commit, self.selects).toArrow()
         done = done_in(rows)
         taken = {"all": time.perf_counter() - began}
         return self.settle(step, found, done, query=query, batch=batch, seconds=taken)
@@ -194,6 +202,7 @@ class Keeper:
             noted.get("generation", 0),
             0 if manifest is None else manifest.last_seq,
             posts=tuple(noted.get("posts", ())),
+            is_replay=self.is_replay,
         )
 
     def _manifest(
@@ -224,7 +233,7 @@ class Keeper:
             "posts": [text for one in done for text in one.posts],
             "fired": {**self.noted.get("fired", {}), **{k: n for one in done for k, n in one.fired.items()}},
             "since": self.noted.get("since", {}),
-            **declared(self.program),
+            **declared(self.program, self.selects),
         }
         named = {f"slot/{self.slots.name_of(slot)}": path for slot, path in states.items()}
         named |= {f"ids/{number:05d}": path for number, path in enumerate(ids)}
@@ -270,19 +279,21 @@ class Keeper:
             LOG.warning("%s files belong to no commit, and could not be removed: %s", f"{len(done.failed):,}", reason)
 
     def _upkeep(self) -> None:
-        snapshot = self.writer.snapshot()
-        done = compaction(self.lake.files, snapshot)
+        self._commit_upkeep(compaction(self.lake.files, self.writer.snapshot()))
         retain_us = self.program.settings.retain_us
-        if not done and retain_us is not None and self.last_tick is not None:
-            for plan in self.program.classes:
-                before = self.last_tick - retain_us
-                order = order_of(self.program)
-                done = done.and_then(retention(self.lake.files, snapshot, plan.event_class, before, order=order))
-        if done:
-            self._commit_upkeep(done)
+        if retain_us is None or self.last_tick is None:
+            return
+        # Over the files that are there now: in a busy stream there is always something to be merged.
+        files, snapshot, before = self.lake.files, self.writer.snapshot(), self.last_tick - retain_us
+        done, order = Upkeep(), order_of(self.program)
+        for event_class in (plan.event_class for plan in self.program.classes):
+            if retention_pays(files, snapshot, event_class, before):
+                done = done.and_then(retention(files, snapshot, event_class, before, order=order))
+        self._commit_upkeep(done)
 
     def _commit_upkeep(self, done: Upkeep) -> None:
-        self._commit(self.writer.manifest(added=done.added, removed=done.removed))
+        if done:
+            self._commit(self.writer.manifest(added=done.added, removed=done.removed))
 
 
 def done_in(rows: pa.Table) -> list[SlotDone]:
@@ -295,12 +306,16 @@ def _did_nothing(one: SlotDone, step: Step) -> bool:
     return not one.entries and one.state is None and (one.waiting is None) == (one.slot not in step.waiting)
 
 
-def declared(program: Program) -> dict[str, Any]:
-    """What a lake notes of a program, to know one day what has changed."""
+def declared(program: Program, selects: SparkSelects | None) -> dict[str, Any]:
+    """What a lake notes of a program, and of how it is cut, to know one day what has changed."""
     names = [one.name for one in received(program)]
     triggers = {key_of(one.name): meaning(dump_trigger(one)) for one in program.triggers}
     told = {"classes": signatures(program), "received": names, "triggers": triggers}
-    return {"meaning": meaning(dump_program(program)), "states": STATE_FORMAT, **told}
+    return {"meaning": meaning(dump_program(program)), "states": STATE_FORMAT, "selects": _by(selects), **told}
+
+
+def _by(selects: SparkSelects | None) -> SelectsBy:
+    return "duckdb" if selects is None else "spark"
 
 
 def signatures(program: Program) -> dict[str, str]:
@@ -313,10 +328,18 @@ def signatures(program: Program) -> dict[str, str]:
     return found
 
 
-def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_us: int | None = None) -> Keeper:
+def keeper(
+    spark: SparkSession,
+    program: Program,
+    lake: Lake,
+    *,
+    backfill_from_us: int | None = None,
+    selects: SparkSelects | None = None,
+) -> Keeper:
     """Take over a lake; whoever wrote to it before is refused from now on.
 
-    A changed program goes on as `changing` says; new complex classes are derived from the history, from a time on.
+    A changed program goes on as `changing` says; new complex classes are derived from the history, from a time on. So
+    does one whose SELECTs are run by another, for it is cut otherwise.
     Raises `OtherProgram`, `CannotGoOn`, `CorruptFile` and `NewerFormat` before anything is written.
     """
     require_chronon(program, lake)
@@ -324,19 +347,18 @@ def keeper(spark: SparkSession, program: Program, lake: Lake, *, backfill_from_u
     last = lake.last()
     noted = {} if last is None else last.offsets or {}
     # States of another format are no longer read, and are worked out again like those of another program.
-    is_changed = last is not None and (noted.get("meaning"), noted.get("states")) != (
-        meaning(dump_program(program)),
-        STATE_FORMAT,
-    )
+    before = (noted.get("meaning"), noted.get("states"), noted.get("selects", "duckdb"))
+    is_changed = last is not None and before != (meaning(dump_program(program)), STATE_FORMAT, _by(selects))
     if last is not None and is_changed:
         require_fit(lake, last, signatures(program))
-    slots = slots_on_spark(program, lake.about.buckets)
+    slots = slots_on_spark(program, lake.about.buckets, selects)
     lake.keep_program(program.text)
     writer, name = lake.writer(), name_of(slots)
     if is_changed:
-        go_on(spark, lake, writer, slots, name, program.text, declared(program), backfill_from_us)
+        go_on(spark, lake, writer, slots, name, program.text, declared(program, selects), backfill_from_us, selects)
     last = writer.last
     found = Keeper(spark, program, lake, writer, slots, name, None if last is None else last.last_tick)
+    found.selects = selects
     found.recall_states()
     found.sweep()
     return found

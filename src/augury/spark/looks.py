@@ -7,7 +7,7 @@ Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -35,9 +35,21 @@ class Run:
     counts: tuple[int, ...]
 
 
+US: Final = "us"
+"""The column of a glance that has the det_time of a version, NULL for a row that is none."""
+
+ALIKE: Final = "alike"
+"""Its column that duplicates share, of classes with a key; a row that is no version has one if it withdraws."""
+
+NO_PLACES: Final = np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a partition holds: rows as they came, versions in runs (None: too many), classes with ids, some times."""
+    """What a partition holds: rows as they came, versions in runs (None: too many), classes with ids, some times.
+
+    A glance also tells which versions look like others of their det_time, and whether rows of a key withdraw.
+    """
 
     source: int
     part: int
@@ -46,6 +58,8 @@ class Summary:
     ids: frozenset[int]
     there: frozenset[int]
     sampled_us: tuple[int, ...]
+    alike: Integers = field(default_factory=lambda: NO_PLACES, compare=False)
+    withdraws: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +157,25 @@ def in_order(summaries: Sequence[Summary]) -> list[Placed] | None:
         if after.first_us == before.last_us and (next_part, j) < (part, i):
             return None
     return runs
+
+
+def met_us(order: Sequence[Placed]) -> tuple[int, ...]:
+    """The times at which one run ends and the next begins: versions of different runs may be alike there."""
+    return tuple(sorted({after.first_us for (_, _, before), (_, _, after) in pairwise(order) if _meet(before, after)}))
+
+
+def _meet(before: Run, after: Run) -> bool:
+    return after.first_us == before.last_us
+
+
+def without(summary: Summary, places: Integers) -> Summary:
+    """A partition without some of its versions, of which there are as many less; `places` ascend."""
+    left = []
+    for run in summary.runs or ():
+        begin, end = np.searchsorted(places, [run.begin, run.begin + sum(run.counts)]).tolist()
+        if count := sum(run.counts) - (end - begin):
+            left.append(replace(run, begin=run.begin - begin, counts=(count,)))
+    return replace(summary, runs=tuple(left))
 
 
 def begins_of(order: Sequence[Placed], histories: Mapping[str, tuple[int, ...]]) -> dict[int, tuple[Begin, ...]]:

@@ -2,8 +2,9 @@
 
 In: a program, data frames of events. Out: numbered versions as data frames, and what each group reads of them. A first
 job looks at all events, or only at det_times where columns alone tell versions (`sure`). Where they come in order, and
-no two have to be judged beside each other, numbers follow from counts alone; else rows are brought together by key,
-judged, and ranked by ranges of det_time.
+no two have to be judged beside each other, numbers follow from counts alone, as they do where it is known which rows
+are no versions because of others (`excepting`); else rows are brought together by key, judged, and ranked by ranges of
+det_time.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from augury import types as t
 from augury.algebra.program import Program
-from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, EventClass, key_of
+from augury.event import TIME_ATTRIBUTES, EventClass, key_of
 from augury.history.typed import EVENT
-from augury.kernels.batch import ASSERT
+from augury.kernels.batch import ASSERT, Integers
 from augury.spark.accepting import Feed, Give, Glance, Look, Numbering
+from augury.spark.excepting import excepted, places_frame
 from augury.spark.feeding import rows_of_versions
 from augury.spark.judging import Judge, Post, Rank, Spread, ranked_schema, typed_schema
-from augury.spark.layout import VERSION, accepted_schema, rows_schema, value_name
+from augury.spark.layout import END, VERSION, accepted_schema, rows_schema, value_name
 from augury.spark.looks import (
     Placed,
     Summary,
@@ -39,10 +40,13 @@ from augury.spark.looks import (
     places_of,
     ranges_of,
     with_ids,
+    without,
 )
 from augury.spark.sheets import CODE, PARTITION, SOURCES_MAX, Source
+from augury.spark.sources_lines import reading
+from augury.spark.sources_schema import declared
 from augury.spark.stage import Group, histories_of, plain, subscribed
-from augury.spark.sure import Sure, class_codes, fits, named, surely, tells_begins
+from augury.spark.sure import PART_BITS, Sure, class_codes, fits, named, plain_zero, surely, tells_begins
 
 _NAMES_MAX: Final = 32
 """With more classes, to compare each row with their names takes longer than to send its own."""
@@ -52,10 +56,18 @@ _STEADY: Final = frozenset({"Project", "Filter", "LocalRelation", "Range", "InMe
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
-    """Versions as accepting tasks give them, what a group reads of them, how far the clock goes, and what is kept."""
+class Accepted:
+    """What was accepted and refused, as accepting tasks give it; and what is kept for it alone."""
 
-    accepted: DataFrame
+    frame: DataFrame
+    kept: tuple[DataFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """What was accepted, if somebody asks; what a group reads of it, how far the clock goes, and what is kept."""
+
+    accepted: Callable[[], Accepted]
     rows: Callable[[Group], DataFrame]
     end: DataFrame | int
     kept: tuple[DataFrame, ...] = ()
@@ -111,24 +123,56 @@ def number(
     until_us: int | None,
     partitions: int | None,
 ) -> Numbered:
-    """Accept and number the versions of data frames; runs a job that looks at them. Raises `NotOnSpark`."""
+    """Accept and number the versions of data frames; runs a job that looks at them.
+
+    Raises `NotOnSpark`, and `SourceError` for a file that cannot be read.
+    """
     came = _events(program, events, until_us)
     every = tuple(range(len(came.classes)))
     # Only among all versions is a place known without looking at classes.
     sure = came.sure() if all(codes == every for codes in histories_of(groups).values()) else None
-    if sure is not None:
-        looks = sure.det_times.mapInArrow(Glance(), "summary binary")
-    else:
-        keyed = frozenset(code for code, c in enumerate(came.classes) if c.key)
-        looks = came.looks(lambda source: Look(came.program, source, until_us, keyed))
-    summaries = sorted((pickle.loads(row.summary) for row in looks.collect()), key=lambda one: one.part)
-    clocks = clocks_due(program, summaries, until_us)
+    count = partitions or int(str(came.frames[0][1].sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    found = None if sure is None else _surely(came, groups, sure, count)
+    return _looked(came, groups, count) if found is None else found
+
+
+def _looked(came: _Events, groups: Sequence[Group], partitions: int) -> Numbered:
+    """Numbers after a look at every row."""
+    keyed = frozenset(code for code, c in enumerate(came.classes) if c.key)
+    summaries = _summaries(came.looks(lambda source: Look(came.program, source, came.until_us, keyed)))
+    clocks = clocks_due(came.program, summaries, came.until_us)
     judged = judged_codes(came.classes, summaries)
     order = None if judged or clocks else in_order(summaries)
     if order is not None:
+        return _counted(came, groups, summaries, order)
+    return _ranked(came, groups, summaries, judged, clocks, partitions)
+
+
+def _surely(came: _Events, groups: Sequence[Group], sure: Sure, partitions: int) -> Numbered | None:
+    """Numbers after a glance; None where that is not enough, because of rows that have to be judged in order."""
+    summaries = _summaries(sure.glanced.mapInArrow(Glance(), "summary binary"))
+    clocks = clocks_due(came.program, summaries, came.until_us)
+    order = None if clocks or any(one.withdraws for one in summaries) else in_order(summaries)
+    if order is None:
+        return None if sure.keyed else _ranked(came, groups, summaries, frozenset(), clocks, partitions)
+    places = excepted(sure, summaries, order, came.program.settings.chronon_us, partitions)
+    if places is None:
+        return None
+    if not len(places):
         return _counted(came, groups, summaries, order, sure)
-    count = partitions or int(str(came.frames[0][1].sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    return _ranked(came, groups, summaries, judged, clocks, count)
+    left = [without(one, _in_part(places, one.part)) for one in summaries]
+    return _excepted(came, groups, sure, left, places, partitions)
+
+
+def _summaries(looks: DataFrame) -> list[Summary]:
+    with reading():
+        return sorted((pickle.loads(row.summary) for row in looks.collect()), key=lambda one: one.part)
+
+
+def _in_part(places: Integers, part: int) -> Integers:
+    """Which of some ascending places are in a part, by their numbers there."""
+    begin, end = np.searchsorted(places, [part << PART_BITS, (part + 1) << PART_BITS])
+    return places[begin:end] - (part << PART_BITS)
 
 
 def _events(program: Program, events: DataFrame | Mapping[str, DataFrame], until_us: int | None) -> _Events:
@@ -137,7 +181,7 @@ def _events(program: Program, events: DataFrame | Mapping[str, DataFrame], until
         raise ValueError(f"at most {SOURCES_MAX} data frames go together: join some, with a column `event`")
     frames, kept, placed = [], [], True
     for i, (name, event_class, frame) in enumerate(given):
-        read = _declared(program, frame)
+        read = declared(program, frame)
         if not is_steady(frame, alone=len(given) == 1):
             # It is read more than once, and rows that come in another order would have other numbers.
             read = read.persist(StorageLevel.MEMORY_AND_DISK)
@@ -146,18 +190,6 @@ def _events(program: Program, events: DataFrame | Mapping[str, DataFrame], until
             placed &= is_steady(frame, alone=False)
         frames.append((Source(i, name, event_class, _names(program, read)), read))
     return _Events(plain(program), tuple(frames), until_us, tuple(kept), placed)
-
-
-def _declared(program: Program, frame: DataFrame) -> DataFrame:
-    """The columns that the program names, and no others: what is not sent to Python costs nothing."""
-    names = set(RESERVED_ATTRIBUTES) | set(TIME_ATTRIBUTES)
-    names |= {key_of(foreign) for source in program.sources for foreign, _ in source.columns}
-    names |= {key_of(attribute.name) for c in subscribed(program) for attribute in c.attributes}
-    names -= {"seq", "change", "constituents"}
-    kept = [name for name in frame.columns if key_of(name) in names]
-    if not kept or len({key_of(name) for name in frame.columns}) < len(frame.columns):
-        return frame
-    return frame.select(*map(named, kept))
 
 
 def _names(program: Program, frame: DataFrame) -> tuple[str, ...]:
@@ -226,8 +258,48 @@ def is_steady(frame: DataFrame, *, alone: bool = True) -> bool:
 # ---- in order ----------------------------------------------------------------------------------------------------
 
 
+def _excepted(
+    came: _Events,
+    groups: Sequence[Group],
+    sure: Sure,
+    summaries: Sequence[Summary],
+    places: Integers,
+    partitions: int,
+) -> Numbered | None:
+    """Numbers from counts of what is left of the rows; what is wrong with the others is found out if somebody asks."""
+    order, histories = in_order(summaries), histories_of(groups)
+    assert order is not None, "what is left is in order, too"
+    begins = begins_of(order, histories)
+    if not tells_begins(begins):
+        return None
+    versions = sure.numbered(begins, list(histories), places_frame(sure.frame, places))
+    occ = any(_has_both_times(came.program, frame) for _, frame in came.frames)
+    end = came.until_us if came.until_us is not None else end_frame(versions, came.program.settings.chronon_us)
+    return Numbered(
+        lambda: _at_length(_looked(came, groups, partitions)),
+        lambda group: rows_of_versions(group, versions, occ=occ),
+        end,
+        came.kept,
+    )
+
+
+def _at_length(numbered: Numbered) -> Accepted:
+    found = numbered.accepted()
+    return Accepted(found.frame, (*found.kept, *numbered.kept))
+
+
+def end_frame(versions: DataFrame, chronon_us: int) -> DataFrame:
+    """How far the clock goes: the tick after the last version."""
+    last_us = f.max("det_time")
+    return versions.agg((last_us - f.pmod(last_us, f.lit(chronon_us)) + chronon_us).alias(END))
+
+
 def _counted(
-    came: _Events, groups: Sequence[Group], summaries: Sequence[Summary], order: Sequence[Placed], sure: Sure | None
+    came: _Events,
+    groups: Sequence[Group],
+    summaries: Sequence[Summary],
+    order: Sequence[Placed],
+    sure: Sure | None = None,
 ) -> Numbered:
     """Numbers from counts alone: each task knows where those of its runs begin."""
     histories = histories_of(groups)
@@ -244,9 +316,11 @@ def _counted(
     occ = any(_has_both_times(program, frame) for _, frame in came.frames)
     if sure is not None and tells_begins(numbering.begins):
         versions = sure.numbered(numbering.begins, list(histories))
-        return Numbered(accepted, lambda group: rows_of_versions(group, versions, occ=occ), end, came.kept)
+        return Numbered(
+            lambda: Accepted(accepted), lambda group: rows_of_versions(group, versions, occ=occ), end, came.kept
+        )
     if len(groups) > 1:
-        return Numbered(accepted, lambda group: rows_of_versions(group, accepted), end, came.kept)
+        return Numbered(lambda: Accepted(accepted), lambda group: rows_of_versions(group, accepted), end, came.kept)
 
     def rows(group: Group) -> DataFrame:
         schema = rows_schema(group.classes, group.lanes, group.histories, occ=occ)
@@ -254,7 +328,7 @@ def _counted(
             lambda source: Feed(program, source, until_us, numbering, group, occ), schema, refusals=False
         )
 
-    return Numbered(accepted, rows, end, came.kept)
+    return Numbered(lambda: Accepted(accepted), rows, end, came.kept)
 
 
 def _has_both_times(program: Program, frame: DataFrame) -> bool:
@@ -306,7 +380,9 @@ def _ranked(
     )
     accepted = _offset(ranked, counts, len(ranges), classes, histories)
     end = _end_us(came, max((row["last"] for row in counts), default=None))
-    return Numbered(accepted, lambda group: rows_of_versions(group, accepted), end, (*came.kept, ranked))
+    return Numbered(
+        lambda: Accepted(accepted), lambda group: rows_of_versions(group, accepted), end, (*came.kept, ranked)
+    )
 
 
 def _together(classes: Sequence[EventClass], judged: frozenset[int], ids: set[int]) -> Column:
@@ -319,16 +395,11 @@ def _together(classes: Sequence[EventClass], judged: frozenset[int], ids: set[in
             together = f.hash(f.lit(code))
         elif key:
             attributes = [(i, a) for i, a in enumerate(classes[code].attributes) if key_of(a.name) in key]
-            together = f.hash(f.lit(code), *(_hashed(value_name(code, i), a.type) for i, a in attributes))
+            together = f.hash(f.lit(code), *(plain_zero(f.col(value_name(code, i)), a.type) for i, a in attributes))
         else:
             together = f.when(f.col("event_id").isNull(), f.hash("came")).otherwise(f.hash("event_id"))
         found = f.when(f.col("code") == code, together).otherwise(found)
     return found
-
-
-def _hashed(name: str, of: t.Type) -> Column:
-    # A zero has no sign in a key.
-    return f.col(name) + f.lit(0.0) if isinstance(of, t.Double) else f.col(name)
 
 
 def _offset(

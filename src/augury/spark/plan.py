@@ -18,7 +18,9 @@ from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.scalar import Field, Previous, Scalar, dump, leaves
 from augury.algebra.select import SelectPlan
 from augury.engine.keys import NO_VARIABLE, Key, counts, hears_all, history_codes, match_ways
+from augury.engine.plan import CannotRun, too_many_periods
 from augury.event import ClassKind, EventClass, key_of
+from augury.kernels.composite import TooManyPeriods
 from augury.kernels.composite.sharing import runs_of
 from augury.kernels.match import REFUSALS, Detector, detector_of
 from augury.kernels.match.chunks import why_in_one
@@ -39,8 +41,10 @@ from augury.spark.stage import (
 )
 
 
-def refused(plan: ClassPlan, name: str) -> NotOnSpark | None:
+def refused(plan: ClassPlan, name: str) -> NotOnSpark | CannotRun | None:
     """What to raise where the kernel has raised the error of that name; None for an error of another kind."""
+    if name == TooManyPeriods.__name__:
+        return too_many_periods(plan.event_class.name, plan.event_class.span)
     kind = next((kind for kind in REFUSALS if kind.__name__ == name), None)
     return None if kind is None else NotOnSpark(refusal(kind, plan, ENGINE))
 
@@ -124,8 +128,8 @@ def _accepting(classes: Sequence[EventClass]) -> list[str]:
         lines.append(f"  {', '.join(alone)}: row by row; those with an event_id brought together by it")
     if keyed := [c.name for c in classes if c.key]:
         lines.append(
-            f"  {', '.join(keyed)}: brought together by key; where there is an event_id one partition for each class, "
-            "because an id may come with any key"
+            f"  {', '.join(keyed)}: brought together by key, only those that may be no versions where columns tell of "
+            "the rest; where there is an event_id one partition for each class, because an id may come with any key"
         )
     return lines
 

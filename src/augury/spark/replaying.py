@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.ledger import Ledger
+from augury.engine.ports import SelectsBy
 from augury.engine.progress import Far, Tell, at_tick
 from augury.engine.sharded import Slots
 from augury.history.arrivals import Arrivals, arrived
@@ -43,6 +44,7 @@ from augury.spark.arriving import (
     summary_of,
 )
 from augury.spark.committed import ledger_in
+from augury.spark.selects import selects_by
 from augury.spark.stepping import slots_on_spark
 from augury.spark.telling import tasks_of, telling
 from augury.spark.ticking import TickDetected
@@ -62,6 +64,7 @@ def replay(
     cuts: Sequence[int] | None = None,
     buckets: int | None = None,
     tell: Tell | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> Ledger:
     """Run a program over events as a stream; `cuts` are the numbers of rows before which a micro-batch begins.
 
@@ -71,7 +74,7 @@ def replay(
     try:
         lake_path = store or str(folder / "lake")
         count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        slots = slots_on_spark(program, count)
+        slots = slots_on_spark(program, count, selects_by(selects, spark, program))
         source = folder / "pieces"
         source.mkdir()
         taken = _taken(slots.program, events, until_us)
@@ -79,7 +82,7 @@ def replay(
         rows, newest_us = len(taken.every) + len(taken.every.refusals), taken.every.last_us()
         del taken
         with (
-            watching(spark, program, source, lake_path, count) as query,
+            watching(spark, program, source, lake_path, count, selects=selects) as query,
             telling(tell, lambda: _far(query, rows, newest_us)),
         ):
             query.finish(until_us)
@@ -105,6 +108,7 @@ def by_ticks(
     *,
     until_us: int | None = None,
     buckets: int | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> TickDetected:
     """A program over raw events that the driver has read, in one batch."""
 
@@ -113,7 +117,7 @@ def by_ticks(
         return spark.createDataFrame(pa.Table.from_batches(batches, PIECES))
 
     count = buckets or int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return TickDetected(program, spark, pieces, until_us, count)
+    return TickDetected(program, spark, pieces, until_us, count, selects_by(selects, spark, program))
 
 
 def watching(
@@ -124,10 +128,13 @@ def watching(
     buckets: int,
     *,
     backfill_from: Moment | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> Watch:
     """A watch over files of pieces, a micro-batch each."""
     stream = spark.readStream.schema(SPARK_PIECES).option("maxFilesPerTrigger", 1).parquet(str(source))
-    return watch(program, stream, store=store, clock="data", buckets=buckets, backfill_from=backfill_from)
+    return watch(
+        program, stream, store=store, clock="data", buckets=buckets, backfill_from=backfill_from, selects=selects
+    )
 
 
 def write_pieces(

@@ -89,13 +89,21 @@ def _occurrences(detected: Detected, event_class: EventClass) -> Occurrences:
     try:
         table = detected.found[key_of(event_class.name)].toArrow()
     except PythonException as error:
-        # What was raised in a task comes as text; its last line has the name of the error and its message.
-        names = re.findall(r"^[\w.]*?(\w+)(?=:|$)", str(error), re.MULTILINE)
-        plan = detected.program.class_plan(event_class.name)
-        assert plan is not None, "what was found is of a class of the program"
-        known = (refusal for name in names if (refusal := refused(plan, name)) is not None)
-        raise next(known, error) from None
+        raise _refusal(detected.program, event_class, str(error)) or error from None
     return occurrences_of(table, event_class)
+
+
+def _refusal(program: Program, asked: EventClass, text: str) -> Exception | None:
+    """What was raised in a task comes as text: its last line has the name of the error and what it says of a class.
+
+    The classes of a group are found together, so that it need not be the one that was asked for.
+    """
+    for name, message in re.findall(r"^(?:\w+\.)*(\w+)(?:: (.*))?$", text, re.MULTILINE):
+        named = (plan for plan in program.classes if f"`{plan.event_class.name}`" in message)
+        plan = next(named, None) or program.class_plan(asked.name)
+        if plan is not None and (refusal := refused(plan, name)) is not None:
+            return refusal
+    return None
 
 
 def _packed(events: Iterable[Raw]) -> Iterator[pa.RecordBatch]:

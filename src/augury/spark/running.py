@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from augury.algebra.program import Program
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger
+from augury.engine.ports import SelectsBy
 from augury.engine.progress import Far, Tell, counting, size_of
 from augury.history.raw import Raw
 from augury.lake import Lake, LakeExists, NoLake
@@ -30,12 +31,14 @@ def run_by_ticks(
     store: str | None = None,
     spark: SparkSession | None = None,
     tell: Tell | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> Ledger:
     """What a program does over these events; raises `CannotRun`, `NoSpark` and `LakeError`.
 
     `tell` hears how far it is: of a batch which tasks are done, of a stream also rows, ticks and lag.
     """
-    runnable(program)  # refuse what does not run before a JVM is started
+    if selects == "duckdb":
+        runnable(program)  # refuse what does not run before a JVM is started
     if store is not None:
         _require_unused(store)
     raws = list(counting(events, tell))
@@ -43,11 +46,11 @@ def run_by_ticks(
         with telling(tell, lambda: Far("starting Spark")):
             spark = session()
     if is_stream:
-        return replay(spark, program, raws, until_us=until_us, store=store, tell=tell)
+        return replay(spark, program, raws, until_us=until_us, store=store, tell=tell, selects=selects)
     on, rows = spark, sum(map(size_of, raws))
     with (
         telling(tell, lambda: Far("ticks on Spark", rows, **tasks_of(on))),
-        by_ticks(on, program, raws, until_us=until_us) as detected,
+        by_ticks(on, program, raws, until_us=until_us, selects=selects) as detected,
     ):
         return detected.collect_ledger()
 

@@ -6,6 +6,7 @@ In: a master, jars, settings. Out: the session that is there, or a new one; wher
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -58,7 +59,7 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None:
         for jar in jars:
-            active.sql(f"ADD JAR '{jar}'")
+            active.sql(f"ADD JAR '{_as_added(Path(jar))}'")
         return active
     told = require_java()
     # A virtual environment that is not activated would otherwise have its workers run another Python.
@@ -73,6 +74,18 @@ def session(
         if SparkContext._active_spark_context is None:
             SparkContext(conf=conf, gateway=_gateway(conf))
     return SparkSession.builder.config(conf=conf).getOrCreate()
+
+
+def _as_added(jar: Path) -> Path:
+    """A path at which Spark finds the jar that it is told to add: where one has a space, it looks for `%20`."""
+    whole = jar.resolve()
+    if whole.as_uri() == f"file://{whole}":
+        return whole
+    folder = Path(tempfile.mkdtemp(prefix="augury-jar-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = folder / re.sub(r"[^A-Za-z0-9._-]", "_", jar.name)
+    shutil.copy(jar, copy)  # of a link Spark takes the path behind it
+    return copy
 
 
 def require_java() -> str:

@@ -6,15 +6,17 @@ then one transaction of the driver takes away what the commit had left there bef
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from augury.spark.sources_lines import SourceError
+from augury.spark.sources_lines import SourceError, deepest
 
 if TYPE_CHECKING:
     from augury.spark.sinks import Committed, Sink
@@ -69,8 +71,11 @@ def to_jdbc(
                 frame.limit(0).write.jdbc(url, name, "append", asked)  # makes the table
                 frame.write.jdbc(url, f"{name}_staged", "overwrite", asked)
             _move(spark, connection, url, {name: frame.columns for name, frame in frames.items()}, committed.commit)
+        except (Py4JJavaError, PySparkException) as error:
+            reason = deepest(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+            raise SourceError(f"to_jdbc: commit {committed.commit} was not written: {reason}") from None
         finally:
-            connection.close()
+            _even_if_gone(connection.close)
 
     return sink
 
@@ -116,8 +121,14 @@ def _move(spark: SparkSession, connection: Any, url: str, tables: Mapping[str, l
             statement.executeUpdate(f"DELETE FROM {table} WHERE {quoted[0]} = {commit:d}")
             statement.executeUpdate(f"INSERT INTO {table} ({names}) SELECT {names} FROM {table}_staged")
         connection.commit()
-    except Py4JJavaError as error:
-        connection.rollback()
-        raise SourceError(f"to_jdbc: commit {commit} was not written: {error.java_exception.getMessage()}") from None
+    except Py4JJavaError:
+        _even_if_gone(connection.rollback)
+        raise
     finally:
-        statement.close()
+        _even_if_gone(statement.close)
+
+
+def _even_if_gone(end: Callable[[], object]) -> None:
+    """End something of a connection; a database that has gone away has ended it, and why is told elsewhere."""
+    with contextlib.suppress(Py4JJavaError):
+        end()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.spark.kafka import NO_CONNECTOR, PARTITION_DIGITS, loaded, no_connector
-from augury.spark.sources_lines import SourceError
+from augury.spark.sources_lines import SourceError, deepest
 
 if TYPE_CHECKING:
     from augury.spark.sinks import Committed, Sink
@@ -73,17 +73,10 @@ def to_kafka(
                 raise no_connector(records.sparkSession) from None
             raise
         except Py4JJavaError as error:
-            reason = _deepest(error.java_exception)
+            reason = deepest(error.java_exception)
             raise SourceError(f"to_kafka: commit {committed.commit} was not sent to {servers}: {reason}") from error
 
     return sink
-
-
-def _deepest(error: Any) -> str:
-    """The first line of what lies at the bottom of an error of Java."""
-    while error.getCause() is not None:
-        error = error.getCause()
-    return str(error.getMessage()).split("\n", 1)[0]
 
 
 def _events(events: DataFrame, topic: str, commit: Column) -> DataFrame:

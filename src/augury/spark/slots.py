@@ -14,13 +14,15 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from augury.algebra.program import Program
-from augury.duck.selects import DuckSelects, runnable
+from augury.duck.selects import runnable
 from augury.engine.firing import post_text, read_post
 from augury.engine.known import KnownIds as ReadIds
 from augury.engine.ledger import Ledger, ledger_of
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_often
+from augury.engine.ports import Selects
 from augury.engine.sharded import (
     Identified,
     Slots,
@@ -73,7 +75,8 @@ class Step:
     before and were not read yet; `ids` are the files of known event_ids, `absorbed` positions of rows that are known to
     be duplicates. `first_tick` is the first tick there was anywhere. `posts` are what rules posted at the last tick, of
     which there are none where there are several slots. `name` is that of the program, so that what is
-    made of it once in a process is not made again.
+    made of it once in a process is not made again. In a replay the clock is that of the data, in which a time may be
+    far from all others.
     """
 
     slots: Slots
@@ -89,6 +92,7 @@ class Step:
     after_seq: int = 0
     absorbed: frozenset[int] = frozenset()
     posts: tuple[str, ...] = ()
+    is_replay: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +123,29 @@ class SlotDone:
 
 @dataclass(slots=True)
 class Kit:
-    """What is made once of the part of a program that a shard runs."""
+    """What the engine of a slot needs of the part of a program that its shard runs."""
 
     program: Program
     plan: EnginePlan
-    selects: DuckSelects
+    selects: Selects
 
 
-_KITS: dict[tuple[str, int], Kit] = {}
+_PLANS: dict[tuple[str, int], EnginePlan] = {}
+_SELECTS: dict[tuple[str, int], Selects] = {}
 """Of this process, which Spark uses again for one task after the other."""
 
 
-def kit_of(step: Step, slot: int) -> Kit:
-    """What runs a slot, made when it is first asked for in this process."""
+def kit_of(step: Step, slot: int, selects: Selects | None = None) -> Kit:
+    """What runs a slot, made when it is first asked for in this process; SELECTs run on DuckDB if none are given."""
     key = (step.name, step.slots.shard_of(slot))
-    if key not in _KITS:
-        program = step.slots.program_of(slot)
-        _KITS[key] = Kit(program, engine_plan(program), runnable(program))
-    return _KITS[key]
+    if key not in _PLANS:
+        _PLANS[key] = engine_plan(step.slots.program_of(slot))
+    plan = _PLANS[key]
+    if selects is None:
+        if key not in _SELECTS:
+            _SELECTS[key] = runnable(plan.program)
+        selects = _SELECTS[key]
+    return Kit(plan.program, plan, selects)
 
 
 def _state(step: Step, kit: Kit, slot: int) -> EngineState:
@@ -158,10 +167,11 @@ def _state(step: Step, kit: Kit, slot: int) -> EngineState:
 def _ticked(step: Step, kit: Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
     ids = ReadIds()  # those of earlier steps come with the rows
     found = []
-    first = step.first_tick
+    plan, ports = kit.plan, Ports(kit.selects, ids)
+    first, is_replay = step.first_tick, step.is_replay
     try:
-        require_few_due(kit.plan, state, came, step.until_us)
-        for one in ticks(kit.plan, state, came, step.until_us, Ports(kit.selects, ids), first=first, settles=False):
+        require_few_due(plan, state, came, step.until_us)
+        for one in ticks(plan, state, came, step.until_us, ports, first=first, settles=False, is_replay=is_replay):
             ids.note(one)
             found.append(one)
     except TooManyDue as error:
@@ -227,14 +237,18 @@ def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[Identified]:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Pieces of some slots → for each the rows that its engine accepts: positions and det_times, as bytes."""
+    """Pieces of some slots → for each the rows that its engine accepts: positions and det_times, as bytes.
+
+    `selects` runs SELECTs where it is called on the driver.
+    """
 
     step: Step
+    selects: Selects | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Judge slot by slot; no state is kept."""
         for slot, held in _by_slot(batches).items():
-            kit = kit_of(self.step, slot)
+            kit = kit_of(self.step, slot, self.selects)
             try:
                 came, _ = _came(self.step, kit, slot, held)
                 position = self._accepted(kit, slot, came)
@@ -263,15 +277,19 @@ def _is_surely_accepted(plan: EnginePlan, code: int, rows: ClassRows) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Pieces of some slots, with the numbers of their versions where there are several slots → what their ticks did."""
+    """Pieces of some slots, with the numbers of their versions where there are several slots → what their ticks did.
+
+    `selects` runs SELECTs where it is called on the driver.
+    """
 
     step: Step
     commit: int = 0
+    selects: Selects | None = None
 
     def __call__(self, batches: Batches) -> Batches:
         """Run slot by slot; with a lake the results are written there, and only told."""
         for slot, held in _by_slot(batches).items():
-            kit = kit_of(self.step, slot)
+            kit = kit_of(self.step, slot, self.selects)
             try:
                 came, waits = _came(self.step, kit, slot, held)
                 if len(self.step.slots) > 1:
@@ -362,9 +380,8 @@ def result(kind: str, event_class: str, content: bytes) -> pa.RecordBatch:
 
 def require_run(rows: pa.Table) -> None:
     """Raise `CannotRun` if a task found something that no engine runs, and `CorruptFile` if it could not read one."""
-    for kind, content in zip(rows["kind"].to_pylist(), rows["packed"].to_pylist(), strict=True):
-        if kind == REFUSED:
-            raise refused(content)
+    for content in rows.filter(pc.equal(rows["kind"], REFUSED))["packed"].to_pylist():
+        raise refused(content)
 
 
 def refusal(error: CannotRun | CorruptFile) -> bytes:

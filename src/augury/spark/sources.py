@@ -18,7 +18,7 @@ from augury.algebra.program import Program
 from augury.spark.kafka import kafka
 from augury.spark.sources_csv import ReadCsv
 from augury.spark.sources_detector import detector
-from augury.spark.sources_lines import LINES, NumberLines, SourceError
+from augury.spark.sources_lines import LINES, NumberLines, SourceError, reading
 from augury.spark.sources_schema import misfits
 
 __all__ = ["LINES", "SourceError", "csv", "detector", "json_lines", "kafka", "misfits", "parquet", "rate"]
@@ -132,7 +132,8 @@ def _text(spark: SparkSession, path: str, streaming: bool, options: Options) -> 
 
 def _parquet_schema(spark: SparkSession, path: str) -> StructType:
     try:
-        return spark.read.parquet(path).schema
+        with reading():
+            return spark.read.parquet(path).schema
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             raise _no_path(path) from None

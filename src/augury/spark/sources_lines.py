@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -40,6 +41,33 @@ _ENDINGS: Final = re.compile(r"(\.(jsonl|ndjson|json|csv|tsv|parquet|pq))?(\.gz)
 
 class SourceError(ValueError):
     """A source or sink that cannot be made as asked; the message says what is wrong and what to do."""
+
+
+def deepest(error: Any) -> str:
+    """The first line of what lies at the bottom of an error of Java, as far as it says anything."""
+    while error.getCause() is not None and error.getCause().getMessage():
+        error = error.getCause()
+    return str(error.getMessage()).split("\n", 1)[0]
+
+
+_UNREAD: Final = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (.*?)\.(?:\s|$)")
+_CAUSE: Final = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Of a file that Spark cannot read `SourceError` says which it is and why, instead of a trace of Java."""
+    try:
+        yield
+    except Exception as error:
+        found = _UNREAD.search(str(error))
+        if found is None:
+            raise
+        causes = [text for text in _CAUSE.findall(str(error)) if "FAILED_READ_FILE" not in text]
+        why = causes[-1] if causes else "it is damaged, or no such file"
+        raise SourceError(
+            f"`{path_shown(found[1])}` cannot be read: {why}; get a whole copy of it, or move it away"
+        ) from None
 
 
 Row = tuple[str, str, int, str | None, str | None]

@@ -1,6 +1,7 @@
 """The columns of frames against the classes of a program: everything that can never fit, at once.
 
-In: a program and schemas of Spark. Out: sentences for the user; none if every column can hold values of its attribute.
+In: a program and schemas of Spark. Out: sentences for the user; none if every column can hold values of its attribute;
+and a frame without the columns that no class has.
 Whether each value fits is asked row by row, by `history.values`, whose rules about types these are. Of a frame whose
 rows may be of any class nothing is known but its columns: what only rows of some class would miss is told row by row.
 """
@@ -17,8 +18,9 @@ from pyspark.sql import types as s
 from augury import types as t
 from augury.algebra.program import Program
 from augury.diagnostics import closest
-from augury.event import TIME_ATTRIBUTES, ClassKind, EventClass, key_of
+from augury.event import RESERVED_ATTRIBUTES, TIME_ATTRIBUTES, ClassKind, EventClass, key_of
 from augury.spark.sources_lines import SourceError
+from augury.spark.sure import named
 from augury.types import with_article
 
 _NUMBERS = (s.ByteType, s.ShortType, s.IntegerType, s.LongType, s.FloatType, s.DoubleType, s.DecimalType)
@@ -69,6 +71,17 @@ def require_fit(program: Program, events: DataFrame | Mapping[str, DataFrame]) -
     ]
     if wrong:
         raise SourceError("\n".join(["the events do not fit the program:", *wrong]))
+
+
+def declared(program: Program, frame: DataFrame, *further: str) -> DataFrame:
+    """The columns that the program names, some further ones, and no others: what Python does not get costs nothing."""
+    names = (RESERVED_ATTRIBUTES - {"seq", "change", "constituents"}) | TIME_ATTRIBUTES.keys() | set(further)
+    names |= {key_of(foreign) for source in program.sources for foreign, _ in source.columns}
+    names |= {key_of(attribute.name) for c in _subscribed(program) for attribute in c.attributes}
+    kept = [name for name in frame.columns if key_of(name) in names]
+    if not kept or len({key_of(name) for name in frame.columns}) < len(frame.columns):
+        return frame
+    return frame.select(*map(named, kept))
 
 
 def is_lines(frame: DataFrame) -> bool:

@@ -7,7 +7,7 @@ history, are a group: they share a shuffle and a task. It reads no event and sta
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from augury.algebra.composite import CompositePlan
@@ -96,7 +96,10 @@ class Group:
     @property
     def keys(self) -> tuple[Key, ...]:
         """What rows are brought together by; empty where they all go to one place, or stay in ranges."""
-        return self.stages[0].keys
+        found = self.stages[0].keys
+        for stage in self.stages[1:]:
+            found = same_keys(found, stage.keys) or found
+        return found
 
     @property
     def classes(self) -> tuple[EventClass, ...]:
@@ -156,12 +159,44 @@ class Group:
 
 def groups_of(stages: Sequence[Stage]) -> tuple[Group, ...]:
     """Stages that may share a task together, the others alone, in the order in which they can run."""
-    found: dict[object, list[Stage]] = {}
+    found: list[Group] = []
     for stage in stages:
-        # What is in one place takes a core to itself; what reads complex events has a history of its own.
-        alone = not (stage.keys or stage.ranged) or stage.reads_complex
-        found.setdefault(stage.number if alone else stage.keys, []).append(stage)
-    return tuple(Group(tuple(each)) for each in found.values())
+        at = next((at for at, group in enumerate(found) if _may_join(group, stage)), None)
+        if at is None:
+            found.append(Group((stage,)))
+        else:
+            found[at] = Group((*found[at].stages, stage))
+    return tuple(found)
+
+
+def _may_join(group: Group, stage: Stage) -> bool:
+    # What is in one place takes a core to itself; what reads complex events has a history of its own.
+    if any(one.reads_complex or not (one.keys or one.ranged) for one in (group.stages[0], stage)):
+        return False
+    return group.ranged and stage.ranged if not stage.keys else same_keys(group.keys, stage.keys) is not None
+
+
+def same_keys(keys: Sequence[Key], others: Sequence[Key]) -> tuple[Key, ...] | None:
+    """Keys by which the rows of both come together; None where these are not the same, whatever they are called.
+
+    They are where the same attributes of the classes that both read tell events apart, as values of one type.
+    """
+    if len(keys) != len(others):
+        return None
+    left, found = [*others], []
+    for key in keys:
+        other = next((one for one in left if _agree(key, one)), None)
+        if other is None:
+            return None
+        left.remove(other)
+        found.append(replace(key, places=tuple(sorted({*key.places, *other.places}))))
+    return tuple(found)
+
+
+def _agree(key: Key, other: Key) -> bool:
+    mine, theirs = dict(key.places), dict(other.places)
+    both = mine.keys() & theirs.keys()
+    return key.type == other.type and bool(both) and all(mine[code] == theirs[code] for code in both)
 
 
 def histories_of(groups: Iterable[Group]) -> dict[str, tuple[int, ...]]:

@@ -35,7 +35,9 @@ from augury.spark.arriving import (
     piece,
     sources_of,
 )
-from augury.spark.slots import REFUSED_CODE, SPARK_RESULTS, WAITED, Judge, Run, Step, refused
+from augury.spark.selects import SparkSelects
+from augury.spark.slots import REFUSED_CODE, RESULTS, SPARK_RESULTS, WAITED, Judge, Run, Step, refused
+from augury.spark.sources_lines import reading
 
 
 def plain(program: Program) -> Program:
@@ -44,14 +46,14 @@ def plain(program: Program) -> Program:
     return Program(program.settings, program.classes, program.strata, program.sources, rules, {}, triggers)
 
 
-def slots_on_spark(program: Program, buckets: int) -> Slots:
-    """The slots of a program, to be sent to workers."""
-    return slots_of(plain(program), buckets)
+def slots_on_spark(program: Program, buckets: int, selects: SparkSelects | None = None) -> Slots:
+    """The slots of a program, to be sent to workers; where Spark runs the SELECTs, they are not cut by key."""
+    return slots_of(plain(program), buckets, whole_selects=selects is not None)
 
 
 def name_of(slots: Slots) -> str:
     """What tells a program, cut in this way, from others."""
-    return hashlib.sha256(pickle.dumps((slots.program, slots.buckets))).hexdigest()
+    return hashlib.sha256(pickle.dumps((slots.program, slots.buckets, slots.shards))).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,9 @@ def ingested(frames: Sequence[tuple[DataFrame, Ingest]]) -> DataFrame:
 
 
 def told(pieces: DataFrame) -> Told:
-    """What the partitions told; runs what makes the pieces, so that these should be kept."""
-    return told_by(pieces.where(f.col("slot") == SUMMARY).select("packed").toArrow()["packed"].to_pylist())
+    """What the partitions told; runs what makes the pieces, so that these should be kept. Raises `SourceError`."""
+    with reading():
+        return told_by(pieces.where(f.col("slot") == SUMMARY).select("packed").toArrow()["packed"].to_pylist())
 
 
 def told_by(packed: Iterable[bytes]) -> Told:
@@ -95,27 +98,64 @@ def told_by(packed: Iterable[bytes]) -> Told:
 
 
 def step_of(slots: Slots, found: Told, until_us: int, first_tick: int | None) -> Step:
-    """A first step: there is no state yet."""
-    return Step(slots, name_of(slots), sources_of(found.rows), until_us, first_tick)
+    """The one step of a batch: there is no state yet."""
+    return Step(slots, name_of(slots), sources_of(found.rows), until_us, first_tick, is_replay=True)
 
 
-def results(spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step, commit: int = 0) -> DataFrame:
-    """What the engines of all slots do; a frame that runs them when somebody looks at it."""
+def results(
+    spark: SparkSession,
+    pieces: DataFrame | None,
+    found: Told,
+    step: Step,
+    commit: int = 0,
+    selects: SparkSelects | None = None,
+) -> DataFrame:
+    """What the engines of all slots do; a frame that runs them when somebody looks at it.
+
+    With `selects` those that have SELECTs run here and now, on the driver.
+    """
     numbers, absorbed = (
-        judged(spark, pieces, found, step) if len(step.slots) > 1 else (list[pa.RecordBatch](), frozenset[int]())
+        judged(spark, pieces, found, step, selects)
+        if len(step.slots) > 1
+        else (list[pa.RecordBatch](), frozenset[int]())
     )
     step = replace(step, absorbed=absorbed)
-    return by_slot(spark, pieces, step, numbers).mapInArrow(Run(step, commit), SPARK_RESULTS)
+    return everywhere(spark, pieces, numbers, Run(step, commit), SPARK_RESULTS, selects)
+
+
+def everywhere(
+    spark: SparkSession,
+    pieces: DataFrame | None,
+    further: Sequence[pa.RecordBatch],
+    task: Judge | Run,
+    schema: str,
+    selects: SparkSelects | None,
+) -> DataFrame:
+    """What a task makes of all slots: in workers, and on the driver of those that need a session for their SELECTs."""
+    here = task.step.slots.selecting() if selects is not None else ()
+    there = [slot for slot in range(len(task.step.slots)) if slot not in here]
+    frames = []
+    if there:
+        other = None if pieces is None else pieces.where(~f.col("slot").isin(*here)) if here else pieces
+        frames.append(by_slot(spark, other, there, further).mapInArrow(task, schema))
+    if here:
+        rows = for_slots(here, further)
+        if pieces is not None:
+            rows = pa.concat_tables([rows, pieces.where(f.col("slot").isin(*here)).toArrow().cast(PIECES)])
+        batches = replace(task, selects=selects)(iter(rows.to_batches()))
+        found = pa.Table.from_batches(list(batches), PIECES if isinstance(task, Judge) else RESULTS)
+        frames.append(spark.createDataFrame(found))
+    return reduce(DataFrame.unionAll, frames)
 
 
 def judged(
-    spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step
+    spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step, selects: SparkSelects | None = None
 ) -> tuple[list[pa.RecordBatch], frozenset[int]]:
     """The numbers of all versions, by slot; and rows that have the event_id of one in another slot."""
     absorbed: frozenset[int] = frozenset()
     while True:
         step = replace(step, absorbed=absorbed)
-        rows = by_slot(spark, pieces, step, ()).mapInArrow(Judge(step), SPARK_PIECES).toArrow()
+        rows = everywhere(spark, pieces, (), Judge(step), SPARK_PIECES, selects).toArrow()
         accepted = accepted_in(rows)
         shared = shared_ids(identified_in(found, step.sources, rows))
         more = to_absorb(shared, positions_of(accepted), absorbed)
@@ -156,19 +196,22 @@ def identified_in(found: Told, sources: Sources, judged: pa.Table | None = None)
         yield from pickle.loads(content)
 
 
-def by_slot(spark: SparkSession, pieces: DataFrame | None, step: Step, further: Iterable[pa.RecordBatch]) -> DataFrame:
+def by_slot(
+    spark: SparkSession, pieces: DataFrame | None, slots: Sequence[int], further: Iterable[pa.RecordBatch]
+) -> DataFrame:
     """The pieces brought together by slot, with a row for every slot, so that also those run to which nothing came."""
-    rows = spark.createDataFrame(for_slots(step, further))
+    rows = spark.createDataFrame(for_slots(slots, further))
     if pieces is not None:
         rows = pieces.where(f.col("slot") >= 0).unionAll(rows)
-    tasks = min(len(step.slots), _tasks(spark))
+    tasks = min(len(slots), _tasks(spark))
     return rows.repartitionById(tasks, f.expr(f"pmod(slot, {tasks})"))
 
 
-def for_slots(step: Step, further: Iterable[pa.RecordBatch]) -> pa.Table:
-    """A row for every slot, and further ones, of the shape of pieces."""
-    present = [piece(slot, PRESENT, b"") for slot in range(len(step.slots))]
-    return pa.Table.from_batches([*present, *further], PIECES)
+def for_slots(slots: Sequence[int], further: Iterable[pa.RecordBatch]) -> pa.Table:
+    """A row for every slot, and further ones of theirs, of the shape of pieces."""
+    present = [piece(slot, PRESENT, b"") for slot in slots]
+    found = pa.Table.from_batches([*present, *further], PIECES)
+    return found.filter(pc.is_in(found["slot"], pa.array(slots, pa.int32())))
 
 
 def _tasks(spark: SparkSession) -> int:

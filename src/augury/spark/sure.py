@@ -23,16 +23,17 @@ from augury.history.typed import DET_TIME, EVENT, EVENT_ID, OCC_TIME
 from augury.kernels.batch import ASSERT
 from augury.kernels.columns.spelling import INTEGER_BOUNDS, TIMESTAMP_US
 from augury.spark.layout import REJECTED_COLUMNS, VERSION, Place, spark_type, value_name
-from augury.spark.looks import Begin
+from augury.spark.looks import ALIKE, US, Begin
 from augury.spark.sheets import CODE, Source
 from augury.spark.stage import subscribed
 
-US: Final = "us"
-"""The column of a glance: the det_time of a version, NULL for a row that is none."""
+CAME: Final = "__came"
+"""The column of Spark's own numbers of versions: where each came."""
 
-_ROW, _CAME = "__row", "__came"
-_DOUBTFUL: Final = {EVENT_ID, CODE, _ROW, _CAME}
-_ROWS_OF_A_PARTITION: Final = 1 << 33
+_ROW, _KEPT = "__row", "__kept"
+_DOUBTFUL: Final = {EVENT_ID, CODE, CAME, _ROW, _KEPT}
+PART_BITS: Final = 33
+_ROWS_OF_A_PARTITION: Final = 1 << PART_BITS
 """Spark's own numbers of rows are these times the partition, and the place in it."""
 
 _BEGINS_MAX: Final = 20_000
@@ -46,27 +47,54 @@ _WHOLE: Final = (s.ByteType, s.ShortType, s.IntegerType, s.LongType)
 
 @dataclass(frozen=True, slots=True)
 class Sure:
-    """A data frame with the numbers of classes, which of its rows are versions (`fine`), and what these have."""
+    """A data frame with the numbers of classes, which of its rows are versions (`fine`), and what these have.
+
+    Where a class has a key, what is fine is a version unless others of that key stand in its way (`excepting`);
+    `withdraws` are rows that would withdraw an event, and are none of those.
+    """
 
     frame: DataFrame
     classes: tuple[EventClass, ...]
     fine: Column
+    withdraws: Column
     det_us: Column
     occ_us: Column
     values: Mapping[Place, Column]
 
     @property
-    def det_times(self) -> DataFrame:
-        """The det_time of each row that is a version, in the one column `us`."""
-        return self.frame.select(f.when(self.fine, self.det_us).alias(US))
+    def keyed(self) -> tuple[int, ...]:
+        """The classes that have a key."""
+        return tuple(code for code, event_class in enumerate(self.classes) if event_class.key)
 
-    def numbered(self, begins: Mapping[int, Sequence[Begin]], positions: Sequence[str]) -> DataFrame:
-        """The versions as accepting tasks give them; in each of the histories of `positions` are all of them."""
+    @property
+    def glanced(self) -> DataFrame:
+        """The det_time of each row that is fine; where classes have keys also what duplicates share."""
+        times = f.when(self.fine, self.det_us).alias(US)
+        if not self.keyed:
+            return self.frame.select(times)
+        alike = f.when(~self.fine, f.when(self.withdraws, f.lit(0).cast("bigint")))
+        for code in (code for code in self.keyed if self.classes[code].mutable):
+            values = [plain_zero(self.values[code, i], a.type) for i, a in enumerate(self.classes[code].attributes)]
+            alike = alike.when(f.col(CODE) == code, f.xxhash64(f.col(CODE), self.occ_us, *values))
+        return self.frame.select(times, alike.alias(ALIKE))
+
+    def came(self) -> DataFrame:
+        """The rows that are fine, each with where it came."""
         # As long as a filter asks for Spark's own numbers it stays where it is: were it to go below them to the
         # files, some of these might be left out, and partitions be others than those that were looked at.
         rows = self.frame.withColumn(_ROW, f.monotonically_increasing_id())
-        rows = rows.where(self.fine & (f.col(_ROW) >= 0)).withColumn(_CAME, f.monotonically_increasing_id())
-        seq = _seq(begins)
+        return rows.where(self.fine & (f.col(_ROW) >= 0)).withColumn(CAME, f.monotonically_increasing_id())
+
+    def numbered(
+        self, begins: Mapping[int, Sequence[Begin]], positions: Sequence[str], excepted: DataFrame | None = None
+    ) -> DataFrame:
+        """The versions as accepting tasks give them; in each of the histories of `positions` are all of them."""
+        rows, came = self.came(), CAME
+        if excepted is not None:
+            # What is broadcast leaves rows where they are; that numbers are asked for keeps the join below them.
+            rows, came = rows.join(f.broadcast(excepted), CAME, "left_anti"), _KEPT
+            rows = rows.withColumn(_KEPT, f.monotonically_increasing_id())
+        seq = _seq(begins, came)
         heads = {
             "what": f.lit(VERSION).cast("tinyint"),
             "code": f.col(CODE).cast("smallint"),
@@ -86,10 +114,10 @@ def tells_begins(begins: Mapping[int, Sequence[Begin]]) -> bool:
     return (max(begins, default=0) + 1) * max(map(len, begins.values()), default=0) <= _BEGINS_MAX
 
 
-def _seq(begins: Mapping[int, Sequence[Begin]]) -> Column:
+def _seq(begins: Mapping[int, Sequence[Begin]], came: str) -> Column:
     """The number of a version from where it came, by the last place before it where numbers begin."""
     parts = range(max(begins, default=0) + 1)
-    partition, row = f.shiftright(_CAME, 33), f.col(_CAME).bitwiseAND(f.lit(_ROWS_OF_A_PARTITION - 1))
+    partition, row = f.shiftright(came, PART_BITS), f.col(came).bitwiseAND(f.lit(_ROWS_OF_A_PARTITION - 1))
 
     def each(level: int, told: Callable[[Begin], int]) -> Column:
         of_part = [begins.get(part, ()) for part in parts]
@@ -108,20 +136,23 @@ def surely(program: Program, source: Source, frame: DataFrame, until_us: int | N
     """A data frame whose columns alone tell which rows are versions; None where rows have to be looked at.
 
     They have to be where some value may not fit for other reasons than its length or range, and where some may have
-    to be judged beside others: because of a key, or an id.
+    to be judged beside others because of an id.
     """
     classes, fields = subscribed(program), {key_of(field.name): field for field in frame.schema.fields}
     doubtful = program.sources or len(fields) < len(frame.columns) or not fields.keys().isdisjoint(_DOUBTFUL)
-    if doubtful or any(c.key for c in classes):
+    if doubtful:
         return None
     code, times, values = _code(classes, source, fields), _times(fields), _values(classes, fields)
     if code is None or times is None or values is None:
         return None
     det_us, occ_us, known = times
     tests = [f.col(CODE).isNotNull(), known, *(_within(classes, fields))]
+    tests += [(f.col(CODE) != code) | values[code, i].isNotNull() for code, i in of_keys(classes)]
     tests += [] if until_us is None else [det_us < until_us]
     fine = reduce(Column.__and__, tests)
-    return Sure(frame.withColumn(CODE, code), classes, fine, det_us, occ_us, values)
+    keyed = [number for number, event_class in enumerate(classes) if event_class.key]
+    withdraws = f.col(CODE).isin(keyed) & occ_us.isNull() & det_us.isNotNull()
+    return Sure(frame.withColumn(CODE, code), classes, fine, withdraws, det_us, occ_us, values)
 
 
 def class_codes(event: Column, codes: Mapping[str, int], *, in_any_case: bool = True) -> Column:
@@ -181,7 +212,7 @@ def _times(fields: Fields) -> tuple[Column, Column, Column] | None:
     times = {name: named(field.name) for name, field in there if isinstance(field.dataType, s.TimestampType)}
     if not times or len(times) < len(there):
         return None
-    # Where there are two, an occ_time that is NULL withdraws; and without a key nothing can be withdrawn.
+    # Where there are two, an occ_time that is NULL withdraws.
     first = times.get(OCC_TIME, times.get(DET_TIME))
     assert first is not None, "one of them is there"
     known = first.isNotNull()
@@ -189,6 +220,18 @@ def _times(fields: Fields) -> tuple[Column, Column, Column] | None:
         known &= column.isNull() | f.unix_micros(column).between(*TIMESTAMP_US)
     det_time = f.coalesce(times[DET_TIME], first) if len(times) > 1 else first
     return f.unix_micros(det_time), f.unix_micros(first), known
+
+
+def of_keys(classes: Sequence[EventClass]) -> Iterator[Place]:
+    """The attributes that belong to keys."""
+    for code, event_class in enumerate(classes):
+        key = {key_of(name) for name in event_class.key}
+        yield from ((code, i) for i, one in enumerate(event_class.attributes) if key_of(one.name) in key)
+
+
+def plain_zero(column: Column, of: t.Type) -> Column:
+    """A column in which a zero has no sign, as in a key."""
+    return column + f.lit(0.0) if isinstance(of, t.Double) else column
 
 
 def _attributes(classes: Sequence[EventClass], fields: Fields) -> Iterator[tuple[Place, t.Type, s.StructField | None]]:

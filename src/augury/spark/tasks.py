@@ -20,9 +20,11 @@ from pyspark import TaskContext
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import Program
+from augury.engine.plan import too_many_periods
 from augury.history.accept import accept, end_of
 from augury.history.raw import Raw, RawTable, Rejected
 from augury.kernels.batch import ASSERT, Batch, Integers, Occurrences
+from augury.kernels.composite import TooManyPeriods
 from augury.kernels.composite.sharing import Run, occurrences_in
 from augury.kernels.match import REFUSALS, Shared, detector_of, initial_state, step
 from augury.kernels.match.refusals import refusal
@@ -190,8 +192,7 @@ class Detect:
                 case MatchPlan() as match:
                     found.append(_matched(read, match, self.chronon_us))
                 case CompositePlan() as plan:
-                    run = Run(plan, read.stage.members)
-                    found += occurrences_in(run, read.batch, self.chronon_us, end_us, read.shared)
+                    found += _composed(read, Run(plan, read.stage.members), self.chronon_us, end_us)
         yield from occurrence_table(found).to_batches(max_chunksize=ROWS_AT_ONCE)
 
 
@@ -244,6 +245,15 @@ def _matched(read: Read, match: MatchPlan, chronon_us: int) -> Occurrences:
         # Who asks for a data frame sees this text, and no diagnostic; `run` knows the error by its kind.
         told = refusal(type(error), plan, ENGINE)
         raise type(error)("; ".join([told.message, *told.helps])) from None
+
+
+def _composed(read: Read, run: Run, chronon_us: int, end_us: int) -> list[Occurrences]:
+    try:
+        return occurrences_in(run, read.batch, chronon_us, end_us, read.shared)
+    except TooManyPeriods:
+        first = run.members[0].event_class
+        (told,) = too_many_periods(first.name, first.span).diagnostics
+        raise TooManyPeriods("; ".join([told.message, *told.helps])) from None
 
 
 imports_are_kept()

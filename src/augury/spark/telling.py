@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
@@ -53,7 +53,7 @@ def telling(tell: Tell | None, look: Callable[[], Far]) -> Iterator[None]:
         tell_once()
 
 
-def tasks_of(spark: SparkSession) -> dict[str, int | None]:
+def tasks_of(spark: SparkSession) -> dict[str, Any]:
     """The tasks of stages that run now, as `Far` has them: how many are done, and of how many."""
     if is_remote():
         return {}  # over Spark Connect nobody can ask

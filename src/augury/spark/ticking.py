@@ -22,26 +22,40 @@ from augury.algebra.program import Program
 from augury.engine import ledger as of_ticks
 from augury.engine.firing_rows import firings_schema, trigger_named
 from augury.engine.ledger import Ledger, joined
+from augury.engine.ports import SelectsBy
 from augury.engine.sharded import Slots
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.event import ClassKind, EventClass
 from augury.history.views import history_schema, system_names
-from augury.spark.arriving import Batches, Ingest, sources_of
+from augury.spark.arriving import SAYS_WHERE, Batches, Ingest, sources_of
 from augury.spark.layout import plain_type, spark_schema, spark_type
-from augury.spark.slots import ACTIONS, ARCHIVE, FIRINGS, REJECTED, TICKS, VERSIONS, ipc_table, require_run
-from augury.spark.sources_schema import is_lines
+from augury.spark.selects import SparkSelects, selects_by
+from augury.spark.slots import (
+    ACTIONS,
+    ARCHIVE,
+    FIRINGS,
+    REFUSED,
+    REJECTED,
+    TICKS,
+    VERSIONS,
+    ipc_table,
+    require_run,
+)
+from augury.spark.sources_schema import declared, is_lines
 from augury.spark.stepping import Told, ingested, results, slots_on_spark, step_of, told
 
 
 @dataclass(frozen=True, slots=True)
 class Unpack:
-    """Tables as bytes → their rows."""
+    """Tables as bytes → their rows; where an engine did not run, why."""
 
     names: tuple[str, ...]
 
     def __call__(self, batches: Batches) -> Batches:
         """Unpack what one partition holds."""
         for batch in batches:
+            # Who asks for a data frame sees the text of this, and no diagnostic.
+            require_run(pa.Table.from_batches([batch]))
             for content in batch.column("packed").to_pylist():
                 yield from ipc_table(content).select(self.names).to_batches()
 
@@ -50,7 +64,8 @@ class Unpack:
 class TickDetected:
     """What a program does over events, as data frames; `close`, or leaving a `with`, lets go what is kept.
 
-    `frames` gives the pieces of rows, for the slots that the program falls into.
+    `frames` gives the pieces of rows, for the slots that the program falls into; `selects` is there where SELECTs are
+    run by Spark itself.
     """
 
     program: Program
@@ -58,6 +73,7 @@ class TickDetected:
     frames: Callable[[Slots], DataFrame]
     until_us: int | None
     buckets: int
+    selects: SparkSelects | None = None
     _slots: Slots | None = None
     _pieces: DataFrame | None = None
     _told: Told | None = None
@@ -105,7 +121,7 @@ class TickDetected:
     def firings(self, trigger: str) -> DataFrame:
         """The firings of a trigger: number, tick, det_time, now, event, key, seq, constituents, its parameters, …"""
         found = trigger_named(self.program, trigger)
-        rows = self._done().where((f.col("kind") == FIRINGS) & (f.col("event_class") == found.name))
+        rows = self._told_as(FIRINGS, found.name)
         schema = firings_schema(found)
         kinds = {one.name: spark_type(one.type) for one in found.parameters}
         fields = [s.StructField(one.name, kinds.get(one.name) or plain_type(one.type)) for one in schema]
@@ -114,9 +130,8 @@ class TickDetected:
     @property
     def rejected(self) -> DataFrame:
         """What was refused: tick, place, event, reason, raw; of what is wrong by itself the tick is NULL."""
-        log = self._done().where(f.col("kind") == REJECTED)
         schema = spark_schema(of_ticks.REJECTED)
-        by_ticks = log.mapInArrow(Unpack(tuple(of_ticks.REJECTED.names)), schema)
+        by_ticks = self._log(REJECTED, of_ticks.REJECTED)
         refused = self._refused()
         return by_ticks.unionAll(self.spark.createDataFrame(refused, schema)) if refused.num_rows else by_ticks
 
@@ -139,21 +154,26 @@ class TickDetected:
     @property
     def archive(self) -> DataFrame:
         """What has left the live views, as rows (event_class, packed): `collect_ledger` reads it."""
-        return self._done().where(f.col("kind") == ARCHIVE)
+        return self._told_as(ARCHIVE)
 
     def _versions(self, event_class: EventClass) -> DataFrame:
-        rows = self._done().where((f.col("kind") == VERSIONS) & (f.col("event_class") == event_class.name))
+        rows = self._told_as(VERSIONS, event_class.name)
         schema = history_schema(event_class)
         return rows.mapInArrow(Unpack(tuple(schema.names)), class_schema(event_class))
 
     def _log(self, kind: str, schema: pa.Schema) -> DataFrame:
-        return self._done().where(f.col("kind") == kind).mapInArrow(Unpack(tuple(schema.names)), spark_schema(schema))
+        return self._told_as(kind).mapInArrow(Unpack(tuple(schema.names)), spark_schema(schema))
+
+    def _told_as(self, kind: str, name: str = "") -> DataFrame:
+        """What engines told of one kind, and why one did not run: what the others did must not pass for all."""
+        told_ = (f.col("kind") == kind) & (f.col("event_class") == name) if name else f.col("kind") == kind
+        return self._done().where(told_ | (f.col("kind") == REFUSED))
 
     # ---- running ---------------------------------------------------------------------------------
 
     def _cut(self) -> Slots:
         if self._slots is None:
-            self._slots = slots_on_spark(self.program, self.buckets)
+            self._slots = slots_on_spark(self.program, self.buckets, self.selects)
         return self._slots
 
     def _done(self) -> DataFrame:
@@ -165,7 +185,8 @@ class TickDetected:
             first = None if self._told.first_us is None else tick_reading(self._told.first_us, chronon_us)
             last = 0 if self._told.last_us is None else tick_reading(self._told.last_us, chronon_us)
             until = last if self.until_us is None else tick_at_most(self.until_us, chronon_us)
-            found = results(self.spark, self._pieces, self._told, step_of(slots, self._told, until, first))
+            step = step_of(slots, self._told, until, first)
+            found = results(self.spark, self._pieces, self._told, step, selects=self.selects)
             self._results = found.persist(StorageLevel.MEMORY_AND_DISK)
         return self._results
 
@@ -193,8 +214,12 @@ def detect_by_ticks(
     *,
     until_us: int | None = None,
     partitions: int | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> TickDetected:
-    """Run a program tick by tick over a data frame, or one per class; it runs when a frame is first looked at."""
+    """Run a program tick by tick over a data frame, or one per class; it runs when a frame is first looked at.
+
+    Raises `CannotRun`.
+    """
     frames = (
         [(frame, name, name) for name, frame in events.items()]
         if isinstance(events, Mapping)
@@ -208,12 +233,15 @@ def detect_by_ticks(
     def pieces(slots: Slots) -> DataFrame:
         return ingested(
             [
-                (frame, Ingest(slots, number, name, event_class, is_lines(frame), until_us=until_us))
+                (
+                    frame if is_lines(frame) else declared(program, frame, *SAYS_WHERE),
+                    Ingest(slots, number, name, event_class, is_lines(frame), until_us=until_us),
+                )
                 for number, (frame, name, event_class) in enumerate(frames)
             ]
         )
 
-    return TickDetected(program, spark, pieces, until_us, buckets)
+    return TickDetected(program, spark, pieces, until_us, buckets, selects_by(selects, spark, program))
 
 
 def _ledgers(table: pa.Table) -> Iterator[Ledger]:

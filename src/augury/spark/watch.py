@@ -24,19 +24,21 @@ from pyspark.sql.utils import is_remote
 
 from augury.algebra.program import Program
 from augury.clock import parse_duration, show_time
+from augury.engine.ports import SelectsBy, require_selects_by
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.values import Moment, as_microseconds
 from augury.lake import Lake, LakeError, LakeFailed, Manifest, NoLake
 from augury.spark import checkpoint
-from augury.spark.arriving import PIECES, Ingest
+from augury.spark.arriving import PIECES, SAYS_WHERE, Ingest
 from augury.spark.committed import CommittedFrames
 from augury.spark.keeping import Keeper, keeper
 from augury.spark.metrics import MetricsServer
+from augury.spark.selects import selects_by
 from augury.spark.session import NoSpark
 from augury.spark.shipped import require_shipped
 from augury.spark.sinks import Sink
 from augury.spark.sources_lines import SourceError
-from augury.spark.sources_schema import is_lines, require_fit
+from augury.spark.sources_schema import declared, is_lines, require_fit
 from augury.spark.stepping import NOTHING_TOLD, ingested, told
 
 LOG: Final = logging.getLogger("augury")
@@ -286,6 +288,7 @@ def watch(
     trigger: Mapping[str, Any] | None = None,
     backfill_from: Moment | None = None,
     metrics_port: int | None = None,
+    selects: SelectsBy = "duckdb",
 ) -> Watch:
     """Run a program over a stream, and keep everything in the folder `store`, from where a later watch goes on.
 
@@ -294,9 +297,11 @@ def watch(
     clock; "data" makes a replay of it. `buckets` says into how many pieces events are put by key; it is settled when
     the store is made. `sinks` are told of each commit. `trigger` is Spark's. Where the program has changed since, its
     new complex classes are derived from the history, from `backfill_from` on or from its beginning. With a
-    `metrics_port` it answers Prometheus on loopback; 0 takes a free one. Raises `SourceError` for a frame that is no
-    stream, or with all columns that can never fit, before a folder is made.
+    `metrics_port` it answers Prometheus on loopback; 0 takes a free one. `selects` says who runs SELECTs: "duckdb" in
+    tasks, or "spark" itself from the driver. Before a folder is made it raises `CannotRun` for what no engine runs, and
+    `SourceError` for a frame that is no stream, or with all columns that can never fit.
     """
+    require_selects_by(selects)
     if is_remote():
         # Spark would run the function of a batch in a process of the server, where nothing of the watch is.
         help_ = "run it where Spark runs: by spark-submit, or in a session with a master"
@@ -305,16 +310,19 @@ def watch(
         raise SourceError(
             "a watch is over a stream, and this frame is none: read it by readStream, or give it to detect"
         )
+    spark = stream.sparkSession
+    ran_by = selects_by(selects, spark, program)
     if stream.columns != PIECES.names:
         require_fit(program, stream)
-    spark = stream.sparkSession
+        stream = stream if is_lines(stream) else declared(program, stream, *SAYS_WHERE)
     require_shipped(spark, str(store))
     if chronon is not None:
         program = replace(program, settings=replace(program.settings, chronon_us=parse_duration(chronon)))
     lake = opened(spark, program, str(store), buckets)
     since = None if backfill_from is None else as_microseconds(backfill_from)
     checkpoint.query_id(lake)  # what is damaged is told before anything is written
-    kept = keeper(spark, program, lake, backfill_from_us=since)
+    kept = keeper(spark, program, lake, backfill_from_us=since, selects=ran_by)
+    kept.is_replay = clock == "data"
     checkpoint.go_back(lake, kept.manifest)
     started = Watch(kept, stream, clock, sinks, trigger or {})
     if metrics_port is not None:
@@ -332,11 +340,19 @@ def opened(spark: SparkSession, program: Program, path: str, buckets: int | None
 
 
 def before_last(lake: Lake, last: Manifest | None) -> int:
-    """The commit before the last that says something: whether sinks were told of that one nobody knows."""
+    """The commit before the last that a step made: whether sinks were told of that one nobody knows.
+
+    An upkeep, or a program in the place of another, is committed also where sinks were not told of the one before.
+    """
     commit = 0 if last is None else last.commit
-    while commit and lake.manifest(commit).removed:
+    while commit > 1 and (lake.manifest(commit).removed or _generation(lake, commit) != _generation(lake, commit - 1)):
         commit -= 1
     return max(commit - 1, 0)
+
+
+def _generation(lake: Lake, commit: int) -> int:
+    """How many programs a lake had seen."""
+    return int((lake.manifest(commit).offsets or {}).get("generation", 0))
 
 
 def wall_clock() -> int:

@@ -30,14 +30,12 @@ def paced(
         if before is not None and step and not ask():
             return
         if before is not None and speed is not None:
-            _sleep((one.tick - before) / 1e6 / speed, environment)
+            _wait((one.tick - before) / 1e6 / speed, environment)
         before = one.tick
         yield one
 
 
-def _sleep(seconds: float, environment: Environment | None) -> None:
-    import asyncio
-
+def _wait(seconds: float, environment: Environment | None) -> None:
     from augury.environment import Machine
 
-    asyncio.run((environment or Machine()).sleep(seconds))
+    (environment or Machine()).block(seconds)

@@ -115,11 +115,15 @@ class Step:
     expectations: tuple[Expectation, ...] = ()
 
 
+ALL_ORDERS: Final = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Test:
     """One test. `whole` has the events and expectations beside the steps: they are about all of it.
 
-    `span` is its first line, `body_span` all of it, `indent` the column in which its keys stand.
+    `span` is its first line, `body_span` all of it, `indent` the column in which its keys stand. `orders` is how many
+    arrival orders are tried: none, `ALL_ORDERS`, or so many that a seed draws.
     """
 
     name: str
@@ -128,7 +132,7 @@ class Test:
     start_us: int
     whole: Step
     steps: tuple[Step, ...] = ()
-    permuted: bool = False
+    orders: int = 0
     engines: tuple[str, ...] = ("local",)
     indent: int = 0
     is_inline: bool = False
@@ -142,7 +146,7 @@ class Test:
     @property
     def can_fail(self) -> bool:
         """Whether it expects anything."""
-        return self.permuted or any(True for _ in self.expectations())
+        return self.orders != 0 or any(True for _ in self.expectations())
 
 
 @dataclass(frozen=True, slots=True)

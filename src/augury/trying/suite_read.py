@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from augury import limits
 from augury.diagnostics import Findings, Source, Span
-from augury.trying.suite import ENGINES, EXACT, Demand, Expectation, Kind, Said, Step, Suite, Test, Unusable
+from augury.trying.suite import ALL_ORDERS, ENGINES, EXACT, Demand, Expectation, Kind, Said, Step, Suite, Test, Unusable
 from augury.trying.suite_long import read_long
 from augury.trying.suite_notation import ABOUT_TIMES, Misread, read_said, time_us
 from augury.trying.suite_yaml import Entries, Entry, Items, Node, Scalar, read_yaml
@@ -108,18 +109,27 @@ class _Suites:
             test_start,
             whole,
             tuple(one for one in steps if one is not None),
-            self.permuted(found.get("permutations")),
+            self.orders(found.get("permutations")),
             self.engines(found.get("engines"), engines),
             node.indent,
             node.is_flow,
         )
 
-    def permuted(self, entry: Entry | None) -> bool:
+    def orders(self, entry: Entry | None) -> int:
         text = None if entry is None else self.text(entry)
-        if text is None or text.text in ("all", "none"):
-            return text is not None and text.text == "all"
-        self.wrong(f"`permutations` is all or none, not `{text.text}`", text.span, "write permutations: all")
-        return False
+        match text.text if text is not None else "none":
+            case "none":
+                return 0
+            case "all":
+                return ALL_ORDERS
+            case count if count.isascii() and count.isdigit() and 1 < int(count) <= limits.SUITE_ORDERS_MAX:
+                return int(count)
+            case other:
+                assert text is not None
+                most = f"{limits.SUITE_ORDERS_MAX:,}"
+                message = f"`permutations` is all, none or a number from 2 to {most}, not `{other}`"
+                self.wrong(message, text.span, "write permutations: all")
+                return 0
 
     def steps(self, node: Node) -> Step | None:
         found = self.mapping(node, _STEP, "a step")

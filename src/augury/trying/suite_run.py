@@ -5,34 +5,33 @@ In: a `BoundSuite`, its program, a seed. Out: a `Result` for each test and engin
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
-import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
+from augury import limits
 from augury.algebra.program import Program
 from augury.clock import show_time
-from augury.trying.suite import Kind
+from augury.engine.progress import Far, Tell
+from augury.trying.suite import ALL_ORDERS, Kind
 from augury.trying.suite_bound import BoundSuite, BoundTest, Failure, Got, Pair, Ran, Result, Row
 from augury.trying.suite_compare import unmet
 from augury.trying.suite_engines import InProcess, NotRun, run_elsewhere
+from augury.trying.suite_orders import all_orders, every_order, moved, some_orders
 from augury.trying.suite_written import offset_text, written
-
-ORDERS_MAX: Final = 120
-"""Arrival orders that one test tries: all of five events, and a sample of more."""
 
 
 @dataclass(slots=True)
 class Runner:
-    """Runs the tests of one program; `stopwatch` gives seconds from any moment on. Raises `CannotRun` at once."""
+    """Runs the tests of one program; `stopwatch` gives seconds from any moment on, and `tell` is told
+    how many orders have been tried. Raises `CannotRun` at once."""
 
     program: Program
     seed: int = 1
     stopwatch: Callable[[], float] = lambda: 0.0
+    tell: Tell | None = None
     local: InProcess = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,54 +68,40 @@ class Runner:
             found = _apart(bound, first, ran, f"`{engine}` prints something else than `{sides[0]}`")
             failures += [replace(one, sides=sides) for one in found]
         orders = (1, 1)
-        if bound.test.permuted and engine == bound.test.engines[0]:
+        if bound.test.orders and engine == bound.test.engines[0]:
             orders, found = self.permuted(bound, ran if engine == "local" else None)
             failures += found
         return Result(bound, engine, ran, tuple(failures), orders)
 
     def permuted(self, bound: BoundTest, known: Ran | None = None) -> tuple[tuple[int, int], list[Failure]]:
         """How many orders were tried of how many, and the first that gives something else; always in process."""
-        every, orders = orders_of(bound.rows, self.seed)
+        wanted, every = bound.test.orders, every_order(bound.rows)
+        is_all = wanted == ALL_ORDERS or every <= wanted
+        if is_all and every > limits.SUITE_ORDERS_MAX:
+            return (0, every), [_too_many_orders(bound, every)]
+        count = every if is_all else wanted
         written_so = known or self.local.run(bound.rows, bound.until_us)
         tried = 1
-        for order in orders:
+        for order in all_orders(bound.rows) if is_all else some_orders(bound.rows, wanted - 1, self.seed):
             tried += 1
+            if self.tell is not None:
+                self.tell(Far(bound.test.name, tasks=tried, tasks_all=count, tasks_called="arrival orders"))
             ran = self.local.run(order, bound.until_us)
             if found := _apart(bound, written_so, ran, "another arrival order gives something else", is_numbered=False):
-                notes = ("in this order:", *(f"  {_row_text(bound, row)}" for row in _moved(bound.rows, order)))
+                notes = ("in this order:", *(f"  {_row_text(bound, row)}" for row in moved(bound.rows, order)))
                 return (tried, every), [
                     replace(one, notes=notes, sides=("as written", "in that order")) for one in found
                 ]
         return (tried, every), []
 
 
-def orders_of(rows: Sequence[Row], seed: int) -> tuple[int, Iterator[list[Row]]]:
-    """How many orders keep the times of detection, and those to try but the given one: all, or a sample."""
-    groups = [list(some) for _, some in itertools.groupby(sorted(rows, key=_seen), key=_seen)]
-    every = math.prod(math.factorial(len(group)) for group in groups)
-    return every, _all_orders(groups) if every <= ORDERS_MAX else _some_orders(groups, seed)
-
-
-def _seen(row: Row) -> int:
-    return row.seen_us
-
-
-def _all_orders(groups: list[list[Row]]) -> Iterator[list[Row]]:
-    orders = itertools.product(*(itertools.permutations(group) for group in groups))
-    next(orders)  # the order in which they are written
-    return (list(itertools.chain.from_iterable(order)) for order in orders)
-
-
-def _some_orders(groups: list[list[Row]], seed: int) -> Iterator[list[Row]]:
-    chance = random.Random(seed)
-    for _ in range(ORDERS_MAX - 1):
-        yield [row for group in groups for row in chance.sample(group, len(group))]
-
-
-def _moved(rows: Sequence[Row], order: Sequence[Row]) -> list[Row]:
-    """The rows that stand elsewhere than they are written, in their new order."""
-    before = sorted(rows, key=_seen)
-    return [row for old, row in zip(before, order, strict=True) if old is not row]
+def _too_many_orders(bound: BoundTest, every: int) -> Failure:
+    message = f"there are {every:,} arrival orders, more than the {limits.SUITE_ORDERS_MAX:,} that are tried"
+    notes = (
+        "write `permutations: 500` to try as many of them, drawn by --seed",
+        "or let fewer events be seen at the same time",
+    )
+    return Failure(message, bound.test.span, notes=notes)
 
 
 def _row_text(bound: BoundTest, row: Row) -> str:

@@ -35,7 +35,7 @@ def told(source: Source, result: Result, seed: int) -> list[str]:
 
 def _orders_text(result: Result, seed: int) -> str:
     tried, every = result.orders
-    if not result.bound.test.permuted or every == 1:
+    if not result.bound.test.orders or every == 1 or not tried:
         return ""
     if tried == every or (result.failures and tried < every):
         return f" ({tried} of {every:,} orders)"

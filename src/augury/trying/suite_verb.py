@@ -14,6 +14,7 @@ from augury.algebra.program import Program
 from augury.api import check
 from augury.diagnostics import Diagnostic, Mark, Source
 from augury.engine.plan import CannotRun
+from augury.engine.progress import Tell
 from augury.files import UnreadableFile, read_source, write_text
 from augury.trying.suite import EXACT, Suite, Unusable
 from augury.trying.suite_bound import BoundSuite, Result
@@ -41,9 +42,11 @@ class Tested:
         return tuple(one for report in self.reports for one in report.results)
 
 
-def tested(paths: Sequence[str], seed: int, *, update: bool, stopwatch: Callable[[], float]) -> Tested:
+def tested(
+    paths: Sequence[str], seed: int, *, update: bool, stopwatch: Callable[[], float], tell: Tell | None
+) -> Tested:
     """Run suites, one after the other; one that cannot be run does not keep the others from it."""
-    run = _Run(seed, stopwatch, update)
+    run = _Run(seed, stopwatch, update, tell)
     reports = tuple(run.suite(path) for path in paths)
     used = [one for one in run.programs.values() if one.results]
     covered = tuple(coverage(one.program, one.source, one.results) for one in used)
@@ -81,6 +84,7 @@ class _Run:
     seed: int
     stopwatch: Callable[[], float]
     update: bool
+    tell: Tell | None
     programs: dict[Path, _Used] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     exit_code: int = 0
@@ -129,7 +133,7 @@ class _Run:
         if checked.program is None or checked.errors:
             raise _NotRun([(one, source) for one in checked.errors], 1)
         try:
-            runner = Runner(checked.program, self.seed, self.stopwatch)
+            runner = Runner(checked.program, self.seed, self.stopwatch, self.tell)
         except CannotRun as error:
             raise _NotRun([(one, source) for one in error.diagnostics], 1) from None
         used = _Used(checked.program, source, runner)

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,8 @@ def collect(
 ) -> Occurrences:
     """The complex events."""
     plan = detector.plan
+    if not len(candidates):
+        return _nothing(event_class)
     order = np.argsort(candidates.event, kind="stable")
     kept = Tuples(detector, state, classes, candidates.at(order))
     errors = 0
@@ -175,6 +178,13 @@ def collect(
     names = [a.name for a in event_class.attributes]
     found = _ordered(event_class, chosen, pa.table(columns_out, names=names) if names else pa.table({}))
     return replace(found, errors=errors)
+
+
+@cache
+def _nothing(event_class: EventClass) -> Occurrences:
+    none = np.zeros(0, np.int64)
+    values = pa.table({a.name: pa.array([], arrow_type(a.type)) for a in event_class.attributes})
+    return Occurrences.first(event_class, none, none, none, values, pa.array([], pa.list_(pa.int64())))
 
 
 def _count(evaluated: Evaluated) -> int:

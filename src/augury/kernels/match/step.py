@@ -216,7 +216,7 @@ def _with_events(events: Events, rows: Rows) -> Events:
         tables = batch.tables
     else:
         pairs = zip(events.tables, batch.tables, strict=True)
-        tables = tuple(pa.concat_tables([old, new.cast(old.schema)]) if old.num_columns else new for old, new in pairs)
+        tables = tuple(_more_rows(old, new) for old, new in pairs)
     return Events(
         np.concatenate([events.seq, batch.seq[index]]),
         np.concatenate([events.occ_time, batch.occ_time[index]]),
@@ -226,6 +226,12 @@ def _with_events(events: Events, rows: Rows) -> Events:
         tables,
         tuple(constituents),
     )
+
+
+def _more_rows(old: pa.Table, new: pa.Table) -> pa.Table:
+    if not old.num_columns or not old.num_rows:
+        return new
+    return pa.concat_tables([old, new.cast(old.schema)]) if new.num_rows else old
 
 
 def _one_array(values: pa.Array | pa.ChunkedArray | None) -> pa.Array | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,13 @@ class TooManyStreams(Exception):
 
 @dataclass(slots=True)
 class Numbers:
-    """Distinct values in order of appearance, NULL among them; each has a number for ever."""
+    """Distinct values in order of appearance, NULL among them; each has a number for ever.
+
+    `_places` has the number of each where somebody asked for a few: Arrow would go over all of them every time.
+    """
 
     values: pa.Array
+    _places: dict[Any, int] = field(default_factory=dict, repr=False, compare=False)
 
     def number(self, values: pa.Array) -> Integers:
         """The number of each value; new values are added."""
@@ -53,6 +58,8 @@ class Numbers:
 
     def of_coded(self, coded: Coded) -> Integers:
         """The same for values that have been told apart already; only those that a row has are added."""
+        if len(coded.index) <= _FEW and (pa.types.is_integer(self.values.type) or pa.types.is_string(self.values.type)):
+            return self._of_few(coded)
         met = np.zeros(len(coded.distinct), np.bool_)
         met[coded.index] = True
         known = pc.index_in(coded.distinct, value_set=self.values).fill_null(-1)
@@ -62,6 +69,21 @@ class Numbers:
             numbers[new] = len(self.values) + np.arange(len(new))
             self.values = pa.concat_arrays([self.values, coded.distinct.take(pa.array(new))])
         return numbers[coded.index]
+
+    def _of_few(self, coded: Coded) -> Integers:
+        places = self._places
+        if len(places) < len(self.values):
+            some = self.values.slice(len(places)).to_pylist()
+            places.update(zip(some, range(len(places), len(self.values)), strict=True))
+        index, distinct = coded.index.tolist(), coded.distinct.to_pylist()
+        new = [distinct[at] for at in sorted(set(index)) if distinct[at] not in places]
+        if new:
+            places.update(zip(new, range(len(places), len(places) + len(new)), strict=True))
+            self.values = pa.concat_arrays([self.values, pa.array(new, self.values.type)])
+        return np.array([places[distinct[at]] for at in index], np.int64)
+
+
+_FEW = 16
 
 
 def _integers(values: pa.Array) -> Integers:
@@ -238,6 +260,8 @@ def _simple(
     else:
         parts = []
         for group, (at, which) in zip(groups, bits, strict=True):
+            if not len(at):
+                continue
             numbers, agree = _value_numbers(detector, rows, group, at, streams)
             if not agree.all():
                 at, which, numbers = at[agree], which[agree], numbers[agree]

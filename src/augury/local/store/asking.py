@@ -5,19 +5,15 @@ In: the URL of a store and the words of the question. Out: an Arrow table with a
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
 from augury.clock import NoSuchTime
-from augury.event import EventClass
+from augury.environment import Environment, Machine
 from augury.history.values import moment_us
-from augury.history.views import as_of, diff, known_at
+from augury.history.views import diff, then
 from augury.local.store.sql import open_store
-
-_EVER_US: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +34,10 @@ class Answer:
     event: str | None = None
 
 
-def ask(url: str, question: Question) -> Answer:
+def ask(url: str, question: Question, environment: Environment | None = None) -> Answer:
     """The versions asked for; raises `NoSuchTime`, and what `open_store` and `SqlReader.class_named` raise."""
     moments = [question.as_of, question.known_at, *(question.between or ())]
-    now_us = time.time_ns() // 1000
+    now_us = (environment or Machine()).now_us()
     as_of_us, known_at_us, *between = (None if text is None else asked_us(text, now_us) for text in moments)
     with open_store(url, read_only=True) as reader:
         event_class = reader.class_named(question.event_class)
@@ -53,20 +49,13 @@ def ask(url: str, question: Question) -> Answer:
         if first > second:
             raise NoSuchTime("the first moment lies after the second")
         return Answer(diff(table, event_class, first, second), event_class.name)
-    return Answer(_then(table, event_class, as_of_us, known_at_us), event_class.name)
+    return Answer(then(table, event_class, as_of_us, known_at_us), event_class.name)
 
 
 def ask_log(url: str, log: str) -> Answer:
     """A table that is no history: `ticks`, `rejected`, `actions` or `catalogue`; raises what `open_store` raises."""
     with open_store(url, read_only=True) as reader:
         return Answer(reader.log(log))
-
-
-def _then(table: pa.Table, event_class: EventClass, as_of_us: int | None, known_at_us: int | None) -> pa.Table:
-    if as_of_us is None and known_at_us is None:
-        return table
-    known = known_at(table, event_class, _EVER_US if known_at_us is None else known_at_us)
-    return known if as_of_us is None else as_of(known, as_of_us)
 
 
 def asked_us(text: str, now_us: int) -> int:

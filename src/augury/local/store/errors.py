@@ -15,6 +15,10 @@ class StoreFull(StoreFailed):
     """There is no room on the disk, or for the database; once there is, the same call succeeds."""
 
 
+class StoreClosed(StoreError):
+    """A store that was closed: nothing is written to it any more."""
+
+
 class StoreMismatch(StoreError):
     """The store holds the classes of another program, or was written in another format; a sentence for each."""
 

@@ -201,6 +201,10 @@ class MemoryStore:
         self._snapshots = [] if adoption.snapshot is None else [adoption.snapshot]
         self.program, self._retain_us = adoption.program, adoption.program.settings.retain_us
 
+    def runs(self, program: Program) -> bool:
+        """Whether the store is a program's."""
+        return self.program.text == program.text
+
     def begun(self) -> dict[str, int]:
         """By trigger, by the name it is matched by, the tick after which it began; from the first on: left out."""
         return dict(self._begun)

@@ -234,19 +234,15 @@ def _next_of(connection: sa.Connection, settled: Sequence[Waiting], known: Known
     """The actions that may go now because these no longer wait; what is due by its time is left to that."""
     before, d = s.outbox.alias("settled"), s.deliveries.c
     untried = ~sa.exists().where(d.id == s.outbox.c.id, d.next_at.isnot(None))
-    same_version = [s.outbox.c.tick == before.c.tick, s.outbox.c.seq.is_not_distinct_from(before.c.seq)]
     found: dict[int, Waiting] = {}
-    # Each in a statement of its own, so that all events without a key are not gone over.
-    for more, ids in (
-        ([s.outbox.c.key == before.c.key], [one.id for one in settled if one.key != NO_KEY]),
-        ([s.outbox.c.key == _NO_KEY, *same_version], [one.id for one in settled if one.key == NO_KEY]),
-    ):
+    keyed = [one.id for one in settled if one.key != NO_KEY]
+    keyless = [one.id for one in settled if one.key == NO_KEY]
+    for same, ids in zip(_same_event(before), (keyed, keyless), strict=True):
         for some in _parts(ids):
             statement = sa.select(*_COLUMNS, sa.literal(0)).where(
                 before.c.id.in_(some),
                 s.IS_WAITING,
-                s.outbox.c.event == before.c.event,
-                *more,
+                *same,
                 s.outbox.c.action.in_(known.names),
                 s.outbox.c.id <= known.last_id,
                 untried,
@@ -254,6 +250,16 @@ def _next_of(connection: sa.Connection, settled: Sequence[Waiting], known: Known
             )
             found |= {row[0]: _waiting(row) for row in connection.execute(statement)}
     return [found[id_] for id_ in sorted(found)]
+
+
+def _same_event(before: sa.FromClause) -> tuple[list[sa.ColumnElement[bool]], list[sa.ColumnElement[bool]]]:
+    """Whether an action is of the same event as another: by the key, and without one by the version.
+
+    Each for a statement of its own, so that all events without a key are not gone over.
+    """
+    event, key = s.outbox.c.event == before.c.event, s.outbox.c.key == before.c.key
+    same_version = [s.outbox.c.tick == before.c.tick, s.outbox.c.seq.is_not_distinct_from(before.c.seq)]
+    return [event, key, before.c.key != _NO_KEY], [event, s.outbox.c.key == _NO_KEY, key, *same_version]
 
 
 def _asked(wanted: Wanted) -> list[sa.ColumnElement[bool]]:
@@ -276,11 +282,11 @@ def _ids(connection: sa.Connection, wanted: Wanted, states: Sequence[State]) -> 
 def _after(connection: sa.Connection, ids: Sequence[int]) -> list[int]:
     """All that wait of the same events."""
     before = s.outbox.alias("before")
-    same = [s.outbox.c.event == before.c.event, s.outbox.c.key == before.c.key, s.outbox.c.id > before.c.id]
     found: set[int] = set()
     for some in _parts(ids):
-        statement = sa.select(s.outbox.c.id).where(before.c.id.in_(some), s.IS_WAITING, *same)
-        found.update(connection.execute(statement).scalars())
+        for same in _same_event(before):
+            later = (before.c.id.in_(some), s.IS_WAITING, s.outbox.c.id > before.c.id, *same)
+            found.update(connection.execute(sa.select(s.outbox.c.id).where(*later)).scalars())
     return sorted(found)
 
 

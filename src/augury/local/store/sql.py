@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, Literal, overload
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from augury.algebra.program import Program
 from augury.clock import show_time
@@ -27,7 +29,7 @@ from augury.local.store import catalogue
 from augury.local.store import tables as s
 from augury.local.store.adopting import adopted
 from augury.local.store.database import Database, database, failing
-from augury.local.store.errors import AlreadyCommitted, NoStore, StoreMismatch
+from augury.local.store.errors import AlreadyCommitted, NoStore, StoreClosed, StoreMismatch
 from augury.local.store.migrations import migrate
 from augury.local.store.reading import (
     FIRST_US,
@@ -46,11 +48,18 @@ SNAPSHOTS_KEPT: Final = 3
 
 Report = Callable[[str], None]
 """Takes a sentence that somebody should see."""
+Stopwatch = Callable[[], float]
+"""Seconds from any moment on."""
 
 
 @overload
 def open_store(
-    url: str, program: Program, *, read_only: Literal[False] = False, report: Report | None = None
+    url: str,
+    program: Program,
+    *,
+    read_only: Literal[False] = False,
+    report: Report | None = None,
+    stopwatch: Stopwatch = time.perf_counter,
 ) -> SqlStore:
     """To write."""
 
@@ -61,18 +70,23 @@ def open_store(url: str, program: Program | None = None, *, read_only: Literal[T
 
 
 def open_store(
-    url: str, program: Program | None = None, *, read_only: bool = False, report: Report | None = None
+    url: str,
+    program: Program | None = None,
+    *,
+    read_only: bool = False,
+    report: Report | None = None,
+    stopwatch: Stopwatch = time.perf_counter,
 ) -> SqlReader:
     """The store at a path or URL, made where there is none; who only reads needs no program, and one that exists.
 
-    One that an older Augury wrote is migrated, which is reported. Raises `NoStore`, `StoreMismatch`, `StoreFailed`, and
-    for a second writer `StoreInUse`.
+    One that an older Augury wrote is migrated, which is reported. `stopwatch` measures how long writing takes. Raises
+    `NoStore`, `StoreMismatch`, `StoreFailed`, and for a second writer `StoreInUse`.
     """
     held = database(url)
     try:
         if not read_only:
             assert program is not None, "who writes says what"
-            return _writer(held, program, report or LOG.warning)
+            return _writer(held, program, report or LOG.warning, stopwatch)
         reader = read_store(held)
         if program is not None:
             _refuse_other(reader, program)
@@ -82,7 +96,7 @@ def open_store(
         raise
 
 
-def _writer(held: Database, program: Program, report: Report) -> SqlStore:
+def _writer(held: Database, program: Program, report: Report, stopwatch: Stopwatch) -> SqlStore:
     with failing(held.place):
         engine = held.writer()
         with engine.begin() as connection:
@@ -90,7 +104,7 @@ def _writer(held: Database, program: Program, report: Report) -> SqlStore:
             tables = catalogue.fit(connection, program)
     if migrated is not None:
         report(migrated)
-    return SqlStore(held, tables, engine, program)
+    return SqlStore(held, tables, engine, program, stopwatch)
 
 
 def migrate_store(url: str) -> str | None:
@@ -121,29 +135,47 @@ def _refuse_other(reader: SqlReader, program: Program) -> None:
 class SqlStore(SqlReader):
     """The store of a program, to be written; an `engine.ports.Store`."""
 
-    def __init__(self, database: Database, held: catalogue.Tables, writer: sa.Engine, program: Program) -> None:
+    def __init__(
+        self, database: Database, held: catalogue.Tables, writer: sa.Engine, program: Program, stopwatch: Stopwatch
+    ) -> None:
         """Take a database that is made ready for the program."""
         super().__init__(database, held)
         self.writer = writer
-        self._program = program
+        self._program, self._stopwatch = program, stopwatch
         self._writing = Lock()
+        self._is_closed = False
 
     def __enter__(self) -> SqlStore:
         """The store itself."""
         return self
+
+    def close(self) -> None:
+        """Let others write, when who writes here has done so; whoever comes later gets `StoreClosed`."""
+        with self._writing:
+            self._is_closed = True
+            super().close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sa.Connection]:
+        """What is written inside is there as a whole or not at all; one who writes has the store for itself."""
+        with self._writing:
+            if self._is_closed:  # a connection would be made anew, past whoever writes by now
+                raise StoreClosed(f"the store `{self.database.place}` is closed: open it again")
+            with failing(self.database.place), self.writer.begin() as connection:
+                yield connection
 
     def append(self, posts: Sequence[Post]) -> list[int]:
         """Keep posts until their tick; gives their places, ascending."""
         if not posts:
             return []
         rows = [(post.det_time, post.line) for post in posts]
-        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+        with self._transaction() as connection:
             return self.database.append(connection, s.inbox, rows)
 
     def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
         """Keep what ticks did, all of it or nothing; raises `AlreadyCommitted` and `StoreFailed`."""
-        with self._writing, failing(self.database.place), self.writer.begin() as connection:
-            began = time.perf_counter()
+        with self._transaction() as connection:
+            began = self._stopwatch()
             self._refuse_committed(connection, ticks)
             self._add_versions(connection, ticks)
             self._add_firings(connection, ticks)
@@ -156,7 +188,7 @@ class SqlStore(SqlReader):
             if ticks:
                 _replace_pending(connection, ticks[-1].posts)
                 connection.execute(s.remembered.delete())
-                share = round((time.perf_counter() - began) / len(ticks), 6)
+                share = round((self._stopwatch() - began) / len(ticks), 6)
                 connection.execute(s.ticks.insert(), [{**tick_row(one), "publish_seconds": share} for one in ticks])
             if snapshot is not None:
                 _keep(connection, snapshot)
@@ -166,25 +198,37 @@ class SqlStore(SqlReader):
         """Keep what functions of rules gave back, by call, until a tick is committed; the last value counts."""
         if not values:
             return
-        with self._writing, failing(self.database.place), self.writer.begin() as connection:
-            connection.execute(s.remembered.delete().where(s.remembered.c.call.in_(list(values))))
-            connection.execute(s.remembered.insert(), [{"call": call, "value": v} for call, v in values.items()])
+        with self._transaction() as connection:
+            rows = [{"call": call, "value": value} for call, value in values.items()]
+            connection.execute(_REMEMBER[connection.dialect.name], rows)
 
     def switch(self, turned: Turned) -> None:
         """Keep that a rule, group or trigger is enabled or disabled."""
         after = {"after_seq": turned.after_seq, "after_time": turned.after_us}
         row = {**after, "kind": str(turned.kind), "name": turned.name, "is_on": turned.on}
-        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+        with self._transaction() as connection:
             connection.execute(s.switches.insert(), row)
 
     def adopt(self, adoption: Adoption) -> None:
         """Let another program take the place of the one before, all of it or nothing."""
-        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+        with self._transaction() as connection:
             tables = adopted(connection, self.database, adoption, last_tick(connection))
             if adoption.snapshot is not None:
                 _keep(connection, adoption.snapshot)
+        self._go_on(adoption.program, tables)
+
+    def runs(self, program: Program) -> bool:
+        """Whether the store is a program's, and goes on as its: an `adopt` whose answer was lost was kept."""
+        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+            if catalogue.stored_program(connection) != program.text:
+                return False
+            tables = catalogue.fit(connection, program)
+        self._go_on(program, tables)
+        return True
+
+    def _go_on(self, program: Program, tables: catalogue.Tables) -> None:
         self._tables, self._firings = dict(tables.classes), dict(tables.triggers)
-        self._program = adoption.program
+        self._program = program
 
     def _refuse_committed(self, connection: sa.Connection, ticks: Sequence[Ticked]) -> None:
         last = last_tick(connection)
@@ -261,6 +305,19 @@ def _is_current(tables: s.ClassTables, dialect: str) -> sa.ColumnElement[bool]:
 
 def _acts(ticked: Ticked) -> bool:
     return bool(ticked.actions or ticked.firings)
+
+
+def _remembering(statement: Any) -> sa.Executable:
+    found: sa.Executable = statement.on_conflict_do_update(
+        index_elements=["call"], set_={"value": statement.excluded.value}
+    )
+    return found
+
+
+_REMEMBER: Final = {
+    "sqlite": _remembering(sqlite.insert(s.remembered)),
+    "postgresql": _remembering(postgresql.insert(s.remembered)),
+}
 
 
 def _replace_pending(connection: sa.Connection, posts: Sequence[str]) -> None:

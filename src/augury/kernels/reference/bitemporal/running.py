@@ -115,8 +115,17 @@ class _State:
             self.live[version.event] = version
 
 
-def run(program: Program, selects: Mapping[str, Select], raws: Sequence[Raw], until: int | None = None) -> Run:
-    """The program over raw versions, up to the tick at `until` (default: the one after the last version)."""
+def run(
+    program: Program,
+    selects: Mapping[str, Select],
+    raws: Sequence[Raw],
+    until: int | None = None,
+    since: int | None = None,
+) -> Run:
+    """The program over raw versions, up to the tick at `until` (default: the one after the last version).
+
+    The clock goes from the chronon of the first version on, or from that of `since`, if it was followed before.
+    """
     plans = _covered(program)
     chronon_us = program.settings.chronon_us
     known = [(raw, timed(raw)) for raw in raws]
@@ -125,6 +134,7 @@ def run(program: Program, selects: Mapping[str, Select], raws: Sequence[Raw], un
     if not ordered:
         return Run((), (), {}, (), untimed)
     first, last = (tick_of(det_time_of(raw), chronon_us) for raw in (ordered[0], ordered[-1]))
+    first = first if since is None else min(first, tick_of(since, chronon_us))
     moments = ticks_between(first, last if until is None else until, chronon_us)
     by_tick: dict[int, list[Raw | Posted]] = {}
     begin = first - chronon_us
