@@ -12,6 +12,8 @@ WORKERS ?= 2
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
+# Many tests start processes; where nothing compiled may be kept, each of them compiles all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test check format format-check lint types accept bench soak docs lock clean machine remake
 

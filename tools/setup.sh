@@ -197,6 +197,8 @@ install() {
   fi
   say "[3/3] installing augury from src/"
   .venv/bin/python -m pip install --quiet --no-input --no-index --no-deps --no-build-isolation -e .
+  # pip compiles what it installs, and an editable install is only a path; the first command need not wait for it.
+  .venv/bin/python -m compileall -q src
   printf '%s\n' "$root" >.venv/.ready.new
   mv .venv/.ready.new .venv/.ready
 }
