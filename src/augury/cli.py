@@ -288,6 +288,9 @@ def run_command(
         ),
     ] = None,
     selects: SelectsOption = SelectsBy.DUCKDB,
+    master: Annotated[
+        str | None, typer.Option("--master", help="Of Spark: local[2], spark://HOST:7077, yarn …; else this machine.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar and no closing, on a terminal either.")] = False,
     closing: Annotated[bool, typer.Option("--closing", help="Say how long it took, also in a pipe.")] = False,
 ) -> None:
@@ -297,6 +300,8 @@ def run_command(
     if selects is SelectsBy.SPARK and engine is Engine.LOCAL:
         message = "in process SELECTs run on DuckDB: take --engine spark or spark-stream"
         raise typer.BadParameter(message, param_hint="--selects")
+    if master is not None and engine is Engine.LOCAL:
+        raise typer.BadParameter("it is about Spark: take --engine spark or spark-stream", param_hint="--master")
     if program_file == events == "-":
         raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
     if quiet and closing:
@@ -307,15 +312,15 @@ def run_command(
     assert program is not None, "a program without errors"
     from augury.clock import NoSuchTime
     from augury.local.bar import bar_on, write_beside
-    from augury.local.replay import Failed, replay
+    from augury.local.replay import Failed, OnSpark, replay
     from augury.local.summary import closing_of
 
-    rejected_to = None if rejected is None else str(rejected)
+    rejected_to, on_spark = None if rejected is None else str(rejected), OnSpark(master, selects.value)
     warned = [(diagnostic, source) for diagnostic in checked.diagnostics]
     is_typed = events == "-" and sys.stdin is not None and sys.stdin.isatty()  # a bar would be drawn over it
     try:
         with bar_on(sys.stderr, quiet=quiet or is_typed) as bar:
-            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell, selects.value)
+            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell, on_spark)
             with bar.aside():
                 _report(warned, Output.TEXT)
             warned = []

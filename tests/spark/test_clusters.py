@@ -1,6 +1,6 @@
 """On clusters: `local-cluster`, and `spark-submit` to a master with two workers that the tests start, all on loopback.
 
-Executors are processes of their own, so a path or a global that only the driver has shows here.
+Executors are processes of their own, so a global that only the driver has shows here; a path does not, for they share a disk.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -194,3 +196,22 @@ def test_the_larger_example_is_the_same_on_all_engines(
     assert events_of_parcels(tmp_path / "events", 34_000) > 200_000
     found = same_on(["spark", "spark-stream"], capsys, tmp_path / "events", tmp_path)
     assert found.keys() >= EVERYTHING
+
+
+# ---- where Spark runs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["spark", "spark-stream"])
+def test_a_master_that_is_none_is_told(engine: str) -> None:
+    command = [sys.executable, "-m", "augury", *arguments("discount", "--engine", engine, "--master", "nowhere")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert "Master must either be yarn or start with spark, k8s, or local" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_in_process_there_is_no_master(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        app(arguments("discount", "--master", "local[1]"))
+    assert ended.value.code == 2
+    assert "take --engine spark or spark-stream" in capsys.readouterr().err

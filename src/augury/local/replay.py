@@ -93,6 +93,17 @@ class Failed(Exception):
         self.in_program = not name
 
 
+@dataclass(frozen=True, slots=True)
+class OnSpark:
+    """How Spark is to run a program: on which master (its own choice: this machine), and who runs SELECTs."""
+
+    master: str | None = None
+    selects: SelectsBy = "duckdb"
+
+
+HERE: Final = OnSpark()
+
+
 def replay(
     program: Program,
     events: str,
@@ -101,13 +112,12 @@ def replay(
     rejected_to: str | None,
     store: str | None = None,
     tell: Tell | None = None,
-    selects: SelectsBy = "duckdb",
+    on_spark: OnSpark = HERE,
 ) -> Replayed | ReplayedByTicks | ReplayedElsewhere:
     """Run a program over the events of a file; raises Failed and NoSuchTime.
 
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
-    else the whole history at once, which is the same and faster. `tell` hears how far it is. `selects` says who
-    runs SELECTs on Spark.
+    else the whole history at once, which is the same and faster. `tell` hears how far it is.
     """
     until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     with _failing(events):
@@ -123,9 +133,9 @@ def replay(
                 tell(Far("detecting", rows.count))
             detected = detect_in(program, rows, match_kernel, until_us=until_us)
         elif engine == "spark" and goes_in_one_step(program, [one.name for one in received(program)]):
-            detected = _elsewhere(engine, program, events, until_us, tell)
+            detected = _elsewhere(engine, program, events, until_us, tell, on_spark.master)
         else:
-            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell, selects)
+            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell, on_spark)
             if rejected_to is not None:
                 _write_rejected(_rejected_in(ledger), rejected_to)
             return ReplayedElsewhere(program, ledger)
@@ -244,14 +254,21 @@ def _by_ticks_elsewhere(
     until_us: int | None,
     store: str | None,
     tell: Tell | None,
-    selects: SelectsBy,
+    on_spark: OnSpark,
 ) -> Ledger:
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module("augury.spark.running")
         is_stream = engine == "spark-stream"
         ledger: Ledger = module.run_by_ticks(
-            program, read_events(path), until_us=until_us, is_stream=is_stream, store=store, tell=tell, selects=selects
+            program,
+            read_events(path),
+            until_us=until_us,
+            is_stream=is_stream,
+            store=store,
+            tell=tell,
+            master=on_spark.master,
+            selects=on_spark.selects,
         )
     except ImportError as error:
         raise _no_engine(engine, error) from None
@@ -266,14 +283,16 @@ def _no_engine(name: str, error: ImportError) -> Failed:
     return Failed((Diagnostic("E520", message, Mark(NOWHERE), helps=helps),), 3, f"--engine {name}")
 
 
-def _elsewhere(name: str, program: Program, path: str, until_us: int | None, tell: Tell | None) -> Detected:
+def _elsewhere(
+    name: str, program: Program, path: str, until_us: int | None, tell: Tell | None, master: str | None
+) -> Detected:
     if refused := cannot_run(program):
         raise CannotRun(refused)
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module(f"augury.{name}.run")
         # The path for what it can read by itself, the events for what it cannot, or not by these rules.
-        detected: Detected = module.run(program, path, read_events(path), until_us=until_us, tell=tell)
+        detected: Detected = module.run(program, path, read_events(path), until_us=until_us, master=master, tell=tell)
     except ImportError as error:
         raise _no_engine(name, error) from None
     except ValueError as error:

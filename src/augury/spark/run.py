@@ -50,6 +50,7 @@ def run(
     *,
     until_us: int | None = None,
     spark: SparkSession | None = None,
+    master: str | None = None,
     partitions: int | None = None,
     tell: Tell | None = None,
 ) -> Collected:
@@ -63,7 +64,7 @@ def run(
     del raws
     if spark is None:
         with telling(tell, lambda: Far("starting Spark")):
-            spark = session()
+            spark = session(master)
     frame, on = spark.createDataFrame(packed), spark
     with (
         telling(tell, lambda: Far("detecting on Spark", rows, **tasks_of(on))),

@@ -30,6 +30,7 @@ def run_by_ticks(
     is_stream: bool = False,
     store: str | None = None,
     spark: SparkSession | None = None,
+    master: str | None = None,
     tell: Tell | None = None,
     selects: SelectsBy = "duckdb",
 ) -> Ledger:
@@ -44,7 +45,7 @@ def run_by_ticks(
     raws = list(counting(events, tell))
     if spark is None:
         with telling(tell, lambda: Far("starting Spark")):
-            spark = session()
+            spark = session(master)
     if is_stream:
         return replay(spark, program, raws, until_us=until_us, store=store, tell=tell, selects=selects)
     on, rows = spark, sum(map(size_of, raws))

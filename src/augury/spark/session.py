@@ -18,6 +18,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -47,11 +48,13 @@ def session(
     jars: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
     java_options: str | None = None,
+    is_long: bool = False,
 ) -> SparkSession:
     """The active session, whatever its master, or a new one on the given master (`local[*]`).
 
     `jars` (a connector, a JDBC driver) are added to an active session, too; `extra` are settings of a new one only, and
-    `java_options` further ones of its JVM, in place of those with which it starts sooner (`warm`).
+    `java_options` further ones of its JVM, in place of those with which it starts sooner (`warm`). Of a local master
+    that has long work to do (`is_long`) the JVM has both of its compilers.
     """
     absent = [jar for jar in jars if not Path(jar).is_file()]
     if absent:
@@ -67,12 +70,12 @@ def session(
     further = options(archive_path(told)) if java_options is None else java_options
     # Java reads it when it starts, and cannot where it is packed in a zip.
     with as_file(files("augury.spark") / "log4j2.properties") as logging:
-        conf = _conf(master or "local[*]", logging, further)
+        conf = _conf(master or "local[*]", logging, further, is_long)
         if jars:
             conf.set("spark.jars", ",".join(jars))
         conf.setAll(list((extra or {}).items()))
         if SparkContext._active_spark_context is None:
-            SparkContext(conf=conf, gateway=_gateway(conf))
+            _start(conf)
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
@@ -107,7 +110,7 @@ def require_java() -> str:
     return told
 
 
-def _conf(master: str, logging: Path, java_options: str) -> SparkConf:
+def _conf(master: str, logging: Path, java_options: str, is_long: bool) -> SparkConf:
     conf = SparkConf().setMaster(master).setAppName("augury")
     options = f'"-Dlog4j2.configurationFile={logging.as_uri()}" -Xss16m {java_options}'
     settings = {
@@ -118,13 +121,23 @@ def _conf(master: str, logging: Path, java_options: str) -> SparkConf:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(_ROWS_AT_ONCE),
     }
     if master.startswith("local"):
-        # Nobody else is to reach it, and a small replay is over before the second compiler pays.
-        options += " -XX:TieredStopAtLevel=1"
+        if not is_long:
+            options += " -XX:TieredStopAtLevel=1"  # a small replay is over before the second compiler pays
+        # Nobody else is to reach it.
         loopback = "127.0.0.1"
         os.environ.setdefault("SPARK_LOCAL_IP", loopback)
         settings |= {"spark.driver.host": loopback, "spark.driver.bindAddress": loopback}
         settings |= {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
     return conf.setAll([*settings.items(), ("spark.driver.extraJavaOptions", options)])
+
+
+def _start(conf: SparkConf) -> None:
+    try:
+        SparkContext(conf=conf, gateway=_gateway(conf))
+    except Py4JJavaError as error:
+        told = str(error.java_exception.getMessage()).partition("\n")[0]
+        message = f"Spark does not start on the master `{conf.get('spark.master')}`: {told}"
+        raise NoSpark(message, "write local[2], spark://HOST:7077, yarn or another master that is there") from None
 
 
 def _gateway(conf: SparkConf) -> object:
@@ -134,7 +147,8 @@ def _gateway(conf: SparkConf) -> object:
             gateway: object = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError) as error:
             stderr.seek(0)
-            told = [line for line in stderr.read().decode("utf-8", "replace").splitlines() if line.strip()]
-            reason = told[-1].strip() if told else str(error)
+            lines = (line.strip() for line in stderr.read().decode("utf-8", "replace").splitlines())
+            told = [line for line in lines if line and not line.startswith(("at ", "... "))]
+            reason = told[-1] if told else str(error)
             raise NoSpark(f"Spark does not start: {reason}", "see whether `spark-submit --version` runs") from None
         return gateway
