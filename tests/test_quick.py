@@ -1,7 +1,7 @@
 """`augury test` and `augury simulate` answer within a second: what they load, and what they cost.
 
-Times are CPU seconds of processes of their own, each beside those of loading NumPy and pyarrow on the same machine at the
-same time: a slow or busy machine is slow at both. Of several such pairs the best counts, for noise only adds.
+Times are CPU seconds of processes of their own, each beside those of loading NumPy and pyarrow on the same machine at
+the same time: a slow or busy machine is slow at both. Of several such pairs the best counts, for noise only adds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """On clusters: `local-cluster`, and `spark-submit` to a master with two workers that the tests start, all on loopback.
 
-Executors are processes of their own, so a global that only the driver has shows here; a path does not, for they share a disk.
+Executors are processes of their own, so a global that only the driver has shows here; a path does not,
+for they share a disk.
 """
 
 from __future__ import annotations
