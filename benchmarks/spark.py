@@ -13,6 +13,7 @@ tree of processes (driver, JVM, Python workers), from Parquet to Parquet, median
   to give, `unkeyed_assigned` and `in_one_assigned`.
 
     .venv/bin/python benchmarks/spark.py [EVENTS] [--only NAME …] [--runs N] [--master local[2]] [--data FOLDER]
+      [--long]
 """
 
 from __future__ import annotations
@@ -197,6 +198,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--data", type=Path)
+    parser.add_argument("--long", action="store_true", help="a JVM with both of its compilers")
     arguments = parser.parse_args()
     from augury.spark.session import session
 
@@ -204,7 +206,7 @@ def main() -> None:
         data = (arguments.data or Path(folder) / "events") / str(arguments.events)
         if not data.exists():
             make_data(data, arguments.events)
-        spark, out = session(arguments.master), Path(folder) / "out"
+        spark, out = session(arguments.master, is_long=arguments.long), Path(folder) / "out"
         every = cases(spark, data, out)
         chosen = {name: run for name, run in every.items() if not arguments.only or name in arguments.only}
         print(f"{arguments.events:,} events of {KEYS:,} keys on {arguments.master}; medians of {arguments.runs}")

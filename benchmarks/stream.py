@@ -5,10 +5,12 @@ workers). A keyed MATCH over 100,000 keys, all of them live; each step is what a
 data frame are typed and split, brought together by slot, run, written, and committed to a lake.
 
 - a step with 100,000 events, and with none though every slot is run (the floor);
-- the same 100,000 events as a batch of their own, and as one part of a batch of many times as many;
-- the same step after many others: the tenth of them, and the last.
+- the same 100,000 events as a batch of their own, from Parquet to Parquet;
+- the same step after many others: the tenth of them, and the last;
+- a micro-batch of a real `watch` over the last files, with Spark's query, offsets and checkpoint around the step.
 
     .venv/bin/python benchmarks/stream.py [--steps 200] [--events 100000] [--keys 100000] [--master local[2]]
+      [--watched 20] [--long]
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ CREATE COMPLEX EVENT CLASS Found (card BIGINT) ID (card) LIFESPAN (1d)
   AS MATCH prior(Login(card, _), Withdrawal(card, _)[amount > 990]);
 """
 START = 1_770_000_000
+WARMING = 3
+"""Steps that are not counted: code is loaded and compiled in them."""
 
 
 def events_of(step: int, count: int, keys: int, random: np.random.Generator) -> pa.Table:
@@ -61,6 +65,8 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--watched", type=int, default=20, help="micro-batches of a real watch")
+    parser.add_argument("--long", action="store_true", help="a JVM with both of its compilers")
     asked = parser.parse_args()
 
     from augury.api import compile, detect
@@ -70,7 +76,7 @@ def main() -> None:
     from augury.spark.session import session
     from augury.spark.stepping import NOTHING_TOLD, ingested, told
 
-    spark = session(asked.master)
+    spark = session(asked.master, is_long=asked.long)
     program = compile(PROGRAM)
     random = np.random.default_rng(1)
     chronon_us = program.settings.chronon_us
@@ -86,7 +92,7 @@ def main() -> None:
 
         def batch(number: int) -> None:
             with detect(program, spark.read.parquet(f"{folder}/{number}.parquet")) as found:
-                found.of("Found").write.format("noop").mode("overwrite").save()
+                found.of("Found").write.mode("overwrite").parquet(f"{folder}/batch")
 
         costs, floors, batches = [], [], []
         for number in range(asked.steps):
@@ -99,24 +105,49 @@ def main() -> None:
             if number % 20 == 19:
                 cpu, clock = costs[-1]
                 print(f"    step {number + 1}: {cpu:.2f} CPU s, {clock:.2f} s by the clock", flush=True)
-        report(costs, floors, batches, kept.state_bytes)
+        first = asked.steps - min(asked.watched + WARMING, asked.steps)
+        watched = watching(spark, program, Path(folder), range(first, asked.steps))
+        report(costs, floors, batches, watched, kept.state_bytes)
     spark.stop()
 
 
-def report(costs, floors, batches, state_bytes) -> None:
+def watching(spark, program, folder: Path, numbers: range) -> list[tuple[float, float]]:
+    """What a micro-batch of a real watch costs over the files of these steps: each of its turns by itself."""
+    from augury.api import watch
+
+    source = folder / "watched"
+    source.mkdir()
+    schema = spark.read.parquet(f"{folder}/{numbers[0]}.parquet").schema
+    stream = spark.readStream.schema(schema).parquet(str(source))
+    taken = []
+    with watch(program, stream, store=folder / "watched-lake", clock="data", buckets=4) as query:
+        for number in numbers:
+
+            def turn(n=number) -> None:
+                (folder / f"{n}.parquet").rename(source / f"{n}.parquet")
+                query.query.processAllAvailable()
+
+            taken.append(timed(turn))
+        assert query.progress.commit >= len(numbers)
+    return taken[WARMING:]
+
+
+def report(costs, floors, batches, watched, state_bytes) -> None:
     """Print medians and ratios."""
 
     def median(found, at: int) -> float:
         return statistics.median(one[at] for one in found)
 
-    early, late = costs[3:13], costs[-10:]
+    early, late = costs[WARMING : WARMING + 10], costs[-10:]
     floor, batch = median(floors, 0), median(batches, 0)
     print(f"step: {median(early, 0):.2f} CPU s, {median(early, 1):.2f} s by the clock (steps 4 to 13)")
     print(f"step: {median(late, 0):.2f} CPU s, {median(late, 1):.2f} s by the clock (the last ten of {len(costs)})")
     print(f"no events, every slot run: {floor:.2f} CPU s, {median(floors, 1):.2f} s by the clock")
     print(f"the same events as a batch: {batch:.2f} CPU s, {median(batches, 1):.2f} s by the clock")
-    print(f"(step - floor) / batch: {(median(costs[3:], 0) - floor) / batch:.2f} (at most 3)")
-    print(f"step / (batch + floor): {median(costs[3:], 0) / (batch + floor):.2f} (at most 3 of the batch)")
+    print(f"(step - floor) / batch: {(median(costs[WARMING:], 0) - floor) / batch:.2f} (at most 3)")
+    print(f"step / (batch + floor): {median(costs[WARMING:], 0) / (batch + floor):.2f} (at most 3 of the batch)")
+    print(f"micro-batch of a watch: {median(watched, 0):.2f} CPU s, {median(watched, 1):.2f} s by the clock")
+    print(f"(micro-batch of a watch - floor) / batch: {(median(watched, 0) - floor) / batch:.2f} (at most 3)")
     print(f"last ten / first ten: {median(late, 0) / median(early, 0):.2f}")
     print(f"states: {sum(state_bytes.values()) / 1e6:.1f} MB")
 
