@@ -159,7 +159,7 @@ def test_a_file_of_50_mb_is_refused_at_once(augury, tmp_path):
     answer = augury("check", path)
     assert answer.code == 1
     assert "E402" in answer.err
-    assert answer.cpu < 2
+    assert answer.cpu < 5  # reading it takes minutes, and starting 0.3 to 1.5 s
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])

@@ -1,7 +1,7 @@
 """`augury test` and `augury simulate` answer within a second: what they load, and what they cost.
 
 Times are CPU seconds of processes of their own, each beside those of loading NumPy and pyarrow on the same machine at
-the same time: a slow or busy machine is slow at both. Of several such pairs the best counts, for noise only adds.
+the same time: a slow or busy machine is slow at both. One such pair is enough, for noise only adds.
 """
 
 from __future__ import annotations
@@ -80,11 +80,13 @@ def test_examples_with_and_without_selects_are_among_them() -> None:
 def test_it_takes_less_than_a_second(command: list[str], tmp_path: Path) -> None:
     cache = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     cache.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed Augury is compiled
-    ours, times = [], []
+    taken = []
     for _ in range(RUNS):
-        ours.append(cpu_seconds([sys.executable, "-m", "augury", *command], cache))
-        times.append(ours[-1] / cpu_seconds([sys.executable, "-c", "import numpy, pyarrow"], cache))
-    assert min(ours) < SECONDS_MAX or min(times) < TIMES_MAX, (ours, times)
+        ours = cpu_seconds([sys.executable, "-m", "augury", *command], cache)
+        taken.append((ours, cpu_seconds([sys.executable, "-c", "import numpy, pyarrow"], cache)))
+        if ours < max(SECONDS_MAX, TIMES_MAX * taken[-1][1]):
+            return
+    pytest.fail(str(taken))
 
 
 def cpu_seconds(command: list[str], environment: dict[str, str]) -> float:

@@ -114,10 +114,12 @@ def test_places_are_never_given_twice_and_three_snapshots_stay() -> None:
 def test_a_commit_keeps_what_it_is_given_and_takes_no_time(tmp_path: Path) -> None:
     of = program()
     read = versions(class_of(of, "Ping"), [{"host": "a", "event_id": "x"}] * 20_000)
-    ticks = [Ticked(tick_at(1), 0, read=(read,))]
-    store = MemoryStore(of)
-    began = time.process_time()
-    store.commit(ticks)
-    assert time.process_time() - began < 0.3e-6 * len(read)
+    store, taken = MemoryStore(of), []
+    for n in range(1, 6):  # in one of them Python may collect garbage
+        ticks = [Ticked(tick_at(n), 0, read=(read,))]
+        began = time.process_time()
+        store.commit(ticks)
+        taken.append(time.process_time() - began)
+    assert min(taken) < 0.3e-6 * len(read)
     assert next(store.read_after(None))[1][0] is read
     assert isinstance(store.history(read.event_class), pa.Table)
