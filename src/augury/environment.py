@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
-from typing import Any, Final, Protocol, TypeVar
+from typing import IO, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 T = TypeVar("T")
@@ -340,7 +340,7 @@ class Machine:
     async def run(self, words: Sequence[str], given: bytes, seconds: float) -> Ended:
         """Run a command; one that takes too long is ended."""
         # Files and no pipes: a process that the command leaves behind would hold those, and be waited for.
-        with TemporaryFile() as asked, TemporaryFile() as told:
+        with _file() as asked, _file() as told:
             asked.write(given)
             asked.seek(0)
             process = await asyncio.create_subprocess_exec(
@@ -358,6 +358,14 @@ class Machine:
             # Not by seeking: whoever is left behind writes where the file stands.
             end = os.pread(told.fileno(), _TOLD_BYTES_MAX, max(size - _TOLD_BYTES_MAX, 0))
         return Ended(exit_code, end.decode("utf-8", "replace"))
+
+
+def _file() -> IO[bytes]:
+    """A file of nobody else's; raises `OSError` without a number where none can be made, which is not the command's."""
+    try:
+        return TemporaryFile()
+    except OSError as error:
+        raise OSError(f"there is no room for what it says: {error.strerror}") from None
 
 
 @asynccontextmanager

@@ -299,6 +299,12 @@ def test_functions_are_found_in_modules_and_entry_points(tmp_path: Path, monkeyp
             function_named(wrong)
 
 
+def test_a_command_is_tried_again_where_nothing_can_be_kept_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/no/such/folder")
+    reason = "there is no room for what it says: No such file or directory"
+    assert run(tried(Command((sys.executable, "-c", ""), 20))) == [Again(f"`{sys.executable}` cannot be run: {reason}")]
+
+
 def test_a_command_gets_json_and_no_shell(tmp_path: Path) -> None:
     got = tmp_path / "got"
     code = "import sys; open(sys.argv[1], 'w').write(sys.argv[2] + '\\n' + sys.stdin.read())"

@@ -104,7 +104,9 @@ def test_without_tokens_who_is_here_may_ask_and_no_page_may() -> None:
                 assert executors.is_paused
                 for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"host": "evil.example"}):
                     assert await status(url, "POST", "/resume", **headers) == 403
+                    assert await status(url, "POST", "/actions", **headers) == 403
                 assert executors.is_paused
+                assert await status(url, "POST", "/actions") == 415, "it is let in, and is no action"
 
     run(work)
 

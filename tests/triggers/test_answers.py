@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -14,11 +14,15 @@ import pytest
 
 from augury.api import compile
 from augury.clock import microseconds_of
+from augury.engine.ports import Snapshot
+from augury.engine.ticked import Ticked
+from augury.environment import Machine
 from augury.kernels.firing import Switched, Turned
 from augury.local.answers import Answer
-from augury.local.running import LocalEngine
+from augury.local.running import Closed, LocalEngine
 from augury.local.store.errors import StoreFailed
 from augury.local.store.memory import MemoryStore
+from tests.clocks import Clock
 from tests.triggers.test_engine import CLAIMS, Bank, claim
 
 SECOND = 1_000_000
@@ -50,6 +54,14 @@ class Failing(MemoryStore):
     def switched(self) -> list[Turned]:
         self._may_fail("switched")
         return super().switched()
+
+    def switch(self, turned: Turned) -> None:
+        super().switch(turned)
+        self._may_fail("switch")  # it is kept, and the answer lost
+
+    def commit(self, ticks: Sequence[Ticked], taken: Sequence[int] = (), snapshot: Snapshot | None = None) -> None:
+        self._may_fail("commit")
+        super().commit(ticks, taken, snapshot)
 
 
 @contextmanager
@@ -157,6 +169,70 @@ def test_what_was_switched_stays_so_though_the_store_fails_again_and_again(at: s
     answer = engine.notify(claim(3, 5000))
     assert (answer.seq, answer.firings) == (4, ())
     assert not engine.is_on(Switched.TRIGGER, "Claimed")
+
+
+def test_a_switch_whose_answer_was_lost_is_as_the_store_has_it() -> None:
+    bank, store = Bank(), Failing(compile(CLAIMS))
+    engine = bank.engine(store)
+    assert len(engine.notify(claim(1, 5000)).firings) == 1
+    store.fails_at = ("switch",)
+    with pytest.raises(StoreFailed):
+        engine.switch(Switched.TRIGGER, "Claimed", False)
+    assert engine.notify(claim(2, 5000)).firings == ()
+    assert not engine.is_on(Switched.TRIGGER, "Claimed")
+
+
+def test_an_answer_that_is_durable_is_told_though_the_tick_after_it_cannot_be_kept() -> None:
+    bank, store = Bank(), Failing(compile(CLAIMS))
+    engine = bank.engine(store)
+    engine.notify(claim(1, 5000))
+    bank.now += SECOND
+    with ThreadPoolExecutor(1) as other, between_two_ticks(engine, bank.now):
+        answer = waiting_for(other, engine, store, claim(2, 5000))
+        bank.now += 3 * SECOND
+        store.fails_at = ("commit",)
+    assert answer.result().seq == 2
+    assert store.fails_at == ()
+    assert engine.notify(claim(3, 5000)).seq == 3
+    assert engine.history("Claim").num_rows == 2, "the tick was kept at last"
+
+
+def test_a_name_that_means_something_else_is_not_when_an_event_was_read() -> None:
+    seen = "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS E (x INT, seen TIMESTAMP) ID () LIFESPAN (1d);\n"
+    program = compile(seen + "SOURCE E FROM COLUMNS (det_time AS seen);")
+    clock = Clock(1_800_000_000 * SECOND)
+    engine = LocalEngine(program, environment=clock)
+    answer = engine.notify({"event": "E", "x": 1, "occ_time": "2030-01-01T00:00:00Z", "det_time": 5})
+    assert answer.seq == 1
+    clock.now += 2 * SECOND
+    engine.advance_to(clock.now)
+    (row,) = engine.history("E").to_pylist()
+    assert (microseconds_of(row["det_time"]), microseconds_of(row["seen"])) == (1_800_000_000 * SECOND, 5 * SECOND)
+
+
+def test_what_waits_is_read_as_a_new_program_says() -> None:
+    text = "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS E (x INT) ID () LIFESPAN (1d);\n"
+    clock = Clock(1_800_000_000 * SECOND)
+    engine = LocalEngine(compile(text), environment=clock)
+    engine.post({"event": "E", "x": 1, "ts": 1_800_000_007})
+    engine.apply(compile(text + "SOURCE E FROM COLUMNS (ts AS det_time);"))
+    clock.now += 10 * SECOND
+    engine.advance_to(clock.now)
+    (row,) = engine.history("E").to_pylist()
+    assert microseconds_of(row["det_time"]) == 1_800_000_007 * SECOND
+
+
+def test_whoever_waits_for_the_end_of_a_chronon_gives_up_when_the_engine_ends() -> None:
+    text = f"SET CHRONON 1h;\n{BELL}"
+    engine = LocalEngine(compile(text), environment=Machine())
+    engine.notify({"event": "Bell", "door": 1})
+    more = compile(f"{text}\nCREATE COMPLEX EVENT CLASS Rung (door INT) ID (door) AS MATCH Bell(door);")
+    with ThreadPoolExecutor(1) as other:
+        applied = other.submit(engine.apply, more)
+        engine.give_up()
+        with pytest.raises(Closed, match="the program is as it was"):
+            applied.result(60)
+    assert engine.program.class_plan("Rung") is None
 
 
 def test_whether_an_event_changes_one_that_is_there_is_known_in_every_step() -> None:

@@ -277,6 +277,13 @@ def test_all_orders_are_all_however_many(tmp_path: Path) -> None:
     assert all({*order[:5]} == {*"01234"} and {*order[5:]} == {*"56"} for order in tried)
 
 
+def test_thousands_of_events_that_say_the_same_have_one_order() -> None:
+    said = Said(Kind.EVENT, "Login", Span(0, 5), Span(0, 5), "Login")
+    rows = [Row(said, 0, "same", "same") for _ in range(2_000)]
+    assert every_order(rows) == 1
+    assert [len(order) for order in all_orders(rows)] == []
+
+
 def test_events_that_say_the_same_are_not_told_apart(tmp_path: Path) -> None:
     same = ", ".join(["Login(card=1) at 0s"] * 5)
     test = f"events: [{same}, Login(card=2) at 0s]\n    expect: []\n    permutations: all"

@@ -251,6 +251,7 @@ def test_hiding_keeps_places_and_can_be_undone(text: str) -> None:
 HEAD = "program: card.bicepl\ntests:\n"
 TEST = HEAD + "  - name: x\n"
 
+NINES = "9" * 5_000
 WRONG = [
     ("", [(1, 1, "the suite is empty")]),
     ("# nothing\n", [(1, 1, "the suite is empty")]),
@@ -315,6 +316,8 @@ WRONG = [
     (TEST + "    expect_firings: [{trigger: Both, rule: R}]", [(4, 38, "a firing has no `rule`")]),
     (TEST + "    expect_firings: [{trigger: Both, constituents: 3}]",
      [(4, 38, "`constituents` is a list of whole numbers")]),
+    (TEST + "    permutations: " + NINES,
+     [(4, 19, f"`permutations` is all, none or a number from 2 to {limits.SUITE_ORDERS_MAX:,}, not `{NINES}`")]),
     (TEST + "    expect_firings: [5]", [(4, 22, "a firing begins with its name")]),
 ]  # fmt: skip
 

@@ -30,9 +30,17 @@ if TYPE_CHECKING:
     from augury.local.running import LocalEngine
 
 
+class Closed(RuntimeError):
+    """An engine that was closed, or is about to be, takes no events, no time and no program."""
+
+
 HELD_US: Final = 100_000
 """So long before the end of a chronon others have to wait, so that nobody reads on before a program is applied; twice
 as long whenever somebody was quicker, for a busy engine may take longer to come by."""
+
+
+GIVEN_UP_US: Final = 250_000
+"""So long it may take until who waits for a boundary hears that the engine ends."""
 
 
 def apply_at_boundary(engine: LocalEngine, program: Program) -> Changes:
@@ -71,8 +79,12 @@ def _left_us(engine: LocalEngine) -> int:
 
 
 def _sleep(engine: LocalEngine, microseconds: int) -> None:
-    if microseconds > 0:
-        engine._world.block(microseconds / 1_000_000)
+    """Wait, and look now and then whether that is still wanted; raises `Closed`."""
+    while microseconds > 0:
+        if engine._is_given_up:
+            raise Closed("the engine ends, and the program is as it was: apply it once it runs again")
+        engine._world.block(min(microseconds, GIVEN_UP_US) / 1_000_000)
+        microseconds -= GIVEN_UP_US
 
 
 def _turned(engine: LocalEngine, program: Program) -> Changes:
@@ -105,8 +117,8 @@ def _go_on(engine: LocalEngine, offer: Offer) -> None:
     engine._ports = replace(engine._ports, selects=offer.selects)
     engine._posts.turn_to(offer.plan.program)
     engine._read_since_snapshot = 0
-    if engine.when_kept is not None:
-        engine.when_kept()
+    if (tell := engine.when_kept) is not None:
+        tell()
 
 
 @dataclass(frozen=True, slots=True)

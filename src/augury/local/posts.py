@@ -103,6 +103,7 @@ class Posts:
         """Take events of another program from now on; what waits is read as that one says."""
         with self._writing:
             self._program, self._det_fields, self._is_fine = program, _det_fields(program), plainly_fine(program)
+            self._doubtful = self._doubtful or []
 
     def post(self, event: Mapping[str, Any] | str, *, wait: bool, ask: bool = False) -> Receipt | None:
         """Write an event, with those of others who wait; or leave it to the next who does."""
@@ -358,7 +359,10 @@ class Posts:
         named = [field for field in row if key_of(field) in fields]
         if any(row[field] is not None for field in named):
             return row
-        return {**{field: value for field, value in row.items() if field not in named}, "det_time": show_time(now)}
+        told = "det_time" if "det_time" in fields else min(fields, default=None)
+        if told is None:
+            return row  # SOURCE has every name of it mean something else
+        return {**{field: value for field, value in row.items() if field not in named}, told: show_time(now)}
 
     def _refused(self, rows: Sequence[Row], unsure: Sequence[int]) -> dict[int, str]:
         doubtful = [n for n in unsure if isinstance(row := rows[n], Broken) or not self._is_fine(row)]

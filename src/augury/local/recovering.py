@@ -7,7 +7,9 @@ it finds damaged on the way is reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
+from augury.algebra.program import Program
 from augury.clock import show_time
 from augury.engine.firing import read_post
 from augury.engine.plan import EnginePlan
@@ -80,3 +82,18 @@ def _whole(plan: EnginePlan, state: EngineState, reads: Reads) -> Iterator[tuple
                 )
             known[name] += len(versions)
         yield tick, read
+
+
+def store_of(
+    program: Program, store: str | Path | Store | None, report: Callable[[str], None], stopwatch: Callable[[], float]
+) -> Store:
+    """The store that is meant: itself, one in a file or database, or one in memory; raises what stores do."""
+    if store is None:
+        from augury.local.store.memory import MemoryStore
+
+        return MemoryStore(program)
+    if isinstance(store, str | Path):
+        from augury.local.store.sql import open_store
+
+        return open_store(str(store), program, report=report, stopwatch=stopwatch)
+    return store

@@ -37,26 +37,22 @@ from augury.history.values import Moment, as_microseconds
 from augury.kernels.firing import Functions, Switched, Turned
 from augury.kernels.told import Why
 from augury.local.answers import Answer, rules_that_failed
-from augury.local.applying import Offer, apply_at_boundary, settle
+from augury.local.applying import Closed, Offer, apply_at_boundary, settle
 from augury.local.calling import CalledFunctions
 from augury.local.following import Follower, follow
 from augury.local.posts import POSTED, PostRefused, Posts, Receipt
-from augury.local.recovering import CannotRecover, recovered
+from augury.local.recovering import CannotRecover, recovered, store_of
 from augury.local.stepping import At, Steps, Waiting
-from augury.local.store.errors import AlreadyCommitted
+from augury.local.store.errors import AlreadyCommitted, StoreError
 from augury.local.transactions import Posting, inside_rule, open_on, refuse_in_rule, refuse_notify
 from augury.local.why import why_selected
 
-__all__ = ["Answer", "CannotRecover", "LocalEngine", "PostRefused", "Receipt"]
+__all__ = ["Answer", "CannotRecover", "Closed", "LocalEngine", "PostRefused", "Receipt"]
 
 LOG: Final = logging.getLogger("augury")
 
 SNAPSHOT_VERSIONS_MIN: Final = 20_000
 """Versions read since the last snapshot before the next is due: fewer are worked out again in no time."""
-
-
-class Closed(RuntimeError):
-    """An engine that was closed takes no events and no time."""
 
 
 class LocalEngine(Posting):
@@ -91,7 +87,7 @@ class LocalEngine(Posting):
         """What had to be reported on the way: torn snapshots, a clock that went back, ticks that could not be kept."""
         self.when_kept: Callable[[], None] | None = None
         """Called whenever a tick is committed, or a program taken up, by the thread that did so."""
-        self._is_closed = False
+        self._is_closed = self._is_given_up = False
         self._snapshot_versions_min = snapshot_versions_min
         self._plan: EnginePlan = engine_plan(program)
         self._working = RLock()
@@ -101,7 +97,7 @@ class LocalEngine(Posting):
         self._started_at: int | None = None
         self._read_since_snapshot = 0
         self._live: Follower | None = None
-        self._store: Store = _opened(program, store, self._report, self._world.monotonic)
+        self._store: Store = store_of(program, store, self._report, self._world.monotonic)
         try:
             calling = CalledFunctions(functions, self._world, lambda: inside_rule(self))
             self._ports = Ports(selects, self._store, self._world.monotonic, calling, post_depth_max)
@@ -186,7 +182,11 @@ class LocalEngine(Posting):
             raise KeyError(f"the program has no {kind} called {name}")
         with self._working:
             self._read_all()
-            self._store.switch(Turned(self._state.seq, reached(self._state), kind, name, on))
+            try:
+                self._store.switch(Turned(self._state.seq, reached(self._state), kind, name, on))
+            except BaseException:
+                self._is_spoiled = True  # it may be kept all the same
+                raise
             turn(self._state.triggers, kind, name, on)
 
     def is_on(self, kind: Switched, name: str) -> bool:
@@ -282,8 +282,8 @@ class LocalEngine(Posting):
         self._steps.committed()
         for sentence in rules_that_failed(ticked):
             LOG.warning(sentence)
-        if self.when_kept is not None:
-            self.when_kept()
+        if (tell := self.when_kept) is not None:  # who is told may leave at any moment
+            tell()
 
     def _kept_at_last(self) -> Iterator[Ticked]:
         """Commit the tick that could not be; or find that it was, and only the answer was lost."""
@@ -318,6 +318,10 @@ class LocalEngine(Posting):
                 self._be_sound()
             if not self._steps.has(place) and (upto := self._steps.time_of(self._at(), place, self._now())) is not None:
                 self._read(upto)
+        except StoreError:
+            if not self._steps.has(place):
+                raise
+            # It was read, and the answer is durable: only the tick after it is not, and is tried again.
         finally:
             found = self._steps.fetched(place)
         return found
@@ -392,10 +396,8 @@ class LocalEngine(Posting):
 
     def _report_behind(self, now: int, last: int) -> None:
         if not self._is_behind:
-            self._report(
-                f"the clock went back by {show_duration(last - now)}, to {show_time(now)}: "
-                f"ticks go on after {show_time(last)}"
-            )
+            went = f"{show_duration(last - now)}, to {show_time(now)}"
+            self._report(f"the clock went back by {went}: ticks go on after {show_time(last)}")
         self._is_behind = True
 
     # ---- asking ----------------------------------------------------------------------------------
@@ -456,6 +458,10 @@ class LocalEngine(Posting):
         if self._state.tick is None and self._state.chronon.upto is None:
             self._state.tick = self._started_at
 
+    def give_up(self) -> None:
+        """Let who waits for the end of a chronon to apply a program wait no longer: it raises `Closed`."""
+        self._is_given_up = True
+
     def stop(self) -> None:
         """Stop following the clock, between two ticks."""
         live, self._live = self._live, None
@@ -482,17 +488,3 @@ class LocalEngine(Posting):
     ) -> None:
         """Close it."""
         self.close()
-
-
-def _opened(
-    program: Program, store: str | Path | Store | None, report: Callable[[str], None], stopwatch: Callable[[], float]
-) -> Store:
-    if store is None:
-        from augury.local.store.memory import MemoryStore
-
-        return MemoryStore(program)
-    if isinstance(store, str | Path):
-        from augury.local.store.sql import open_store
-
-        return open_store(str(store), program, report=report, stopwatch=stopwatch)
-    return store

@@ -104,7 +104,13 @@ class Steps:
     def step(self, at: At, upto: int) -> None:
         """Read all that is there and was detected by a time; where it raises, the state cannot be relied on."""
         waiting = self._posts.waiting()
+        due = {place for place in waiting if place in self._posts.asked and self._is_due(at, place, waiting, upto)}
         self._step(at, upto, waiting, max(waiting, default=0), is_again=False)
+        assert not due & self._posts.waiting().keys(), "who asks would be waited for again and again"
+
+    def _is_due(self, at: At, place: int, waiting: Waiting, upto: int) -> bool:
+        time = self._det_time(at, place, waiting)
+        return time is not None and time <= upto
 
     def _step(self, at: At, upto: int, waiting: Waiting, last: int, *, is_again: bool) -> None:
         came, places = self._came(at, waiting, upto + 1)

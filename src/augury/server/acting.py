@@ -165,7 +165,7 @@ def acting_app(
         executors.is_paused = request.match_info["verb"] == "pause"
         return await health(request)
 
-    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[guard(tokens, "/actions")])
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[guard(tokens, "/actions", is_signed=bool(keys))])
     app.add_routes(
         [web.post("/actions", actions), web.get("/health", health), web.post("/{verb:pause|resume}", change)]
     )

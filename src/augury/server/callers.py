@@ -58,7 +58,7 @@ def caller_of(header: Callable[[str], str | None], tokens: Tokens | None) -> Cal
     """Who asks, by the headers of a request; raises `NotLetIn`."""
     authorization = header("authorization")
     if tokens is None:
-        _refuse_pages(header("host"), header("origin"))
+        refuse_pages(header("host"), header("origin"))
         if authorization is None:
             return ANYBODY_HERE
         raise NotLetIn(401, "this server has no tokens: make one with `augury token add`, and start it again")
@@ -71,7 +71,7 @@ def caller_of(header: Callable[[str], str | None], tokens: Tokens | None) -> Cal
     return caller
 
 
-def _refuse_pages(host: str | None, origin: str | None) -> None:
+def refuse_pages(host: str | None, origin: str | None) -> None:
     """A page that was loaded from elsewhere says so by its Origin, or by the name that it was found by."""
     if _hostname(f"//{host or ''}") not in _HERE or (origin is not None and _hostname(origin) not in _HERE):
         raise NotLetIn(403, "a server without tokens answers who is on this machine, and asks for it as 127.0.0.1")

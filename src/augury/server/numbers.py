@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from threading import Lock
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -29,16 +30,18 @@ class Numbers(Collector):
         self._served = served
         self._tick: int | None = None
         self._counts: dict[str, int] = {}
+        self._looking = Lock()
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
     def look(self) -> None:
         """Count the ticks that came since; reads the store."""
-        last, counts = self._served.pages.tick_counts(self._tick)
-        self._tick = self._tick if last is None else last
-        for name, count in counts.items():
-            before = self._counts.get(name, 0)
-            self._counts[name] = max(before, count) if name == "last_seq" else before + count
+        with self._looking:  # two who ask at once would count the same ticks twice
+            last, counts = self._served.pages.tick_counts(self._tick)
+            self._tick = self._tick if last is None else last
+            for name, count in counts.items():
+                before = self._counts.get(name, 0)
+                self._counts[name] = max(before, count) if name == "last_seq" else before + count
 
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""

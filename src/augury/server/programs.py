@@ -20,6 +20,7 @@ from augury.diagnostics import Source, to_json
 from augury.engine.plan import CannotRun
 from augury.engine.replacing import CannotChange, Changes
 from augury.explain import ExplainError, explain_code, explain_program
+from augury.local.applying import Closed
 from augury.server.instead import unmarked
 from augury.server.models import ChangeModel, ChangesModel, Checked, Explained, ProgramModel, Reloaded
 from augury.server.problems import Problem, of_program
@@ -156,6 +157,8 @@ class Programs:
                 changes = await self._served.read(lambda: self._served.engine.plan(program))
             else:
                 changes = await self._served.apply(program)
+        except Closed as error:
+            raise Problem(503, str(error), {"retry-after": "5", "connection": "close"}) from None
         except (CannotChange, CannotRun) as error:
             raise of_program(error.diagnostics, checked.source, 409) from None
         if changes.refused:

@@ -182,6 +182,7 @@ class Served:
         """Let go of everything but the engine, once what is under way is done."""
         self.over.set()
         self.engine.when_kept = None
+        self.engine.give_up()
         if self._renewal is not None:
             await self._renewal
         await asyncio.to_thread(self._let_go)

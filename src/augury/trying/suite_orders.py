@@ -52,11 +52,27 @@ def _seen(row: Row) -> int:
 
 def _arranged(rows: list[Row]) -> Iterator[tuple[Row, ...]]:
     """Every order of rows of one time, the given one first; of equal rows the earlier stays before the later."""
-    if not rows:
-        yield ()
-        return
+    order: list[Row] = []
+    choices = [_firsts(rows)]  # no recursion: there may be thousands of rows, and few orders of them
+    while choices:
+        chosen = next(choices[-1], None)
+        if chosen is None:
+            choices.pop()
+            del order[-1:]
+            continue
+        first, rest = chosen
+        order.append(first)
+        if rest:
+            choices.append(_firsts(rest))
+        else:
+            yield tuple(order)
+            order.pop()
+
+
+def _firsts(rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
+    """Each row that may be the first, with the others; of equal ones only the earliest may."""
     begun: set[str] = set()
     for place, row in enumerate(rows):
         if row.json not in begun:
             begun.add(row.json)
-            yield from ((row, *rest) for rest in _arranged([*rows[:place], *rows[place + 1 :]]))
+            yield row, [*rows[:place], *rows[place + 1 :]]

@@ -122,7 +122,7 @@ class _Suites:
                 return 0
             case "all":
                 return ALL_ORDERS
-            case count if count.isascii() and count.isdigit() and 1 < int(count) <= limits.SUITE_ORDERS_MAX:
+            case count if _is_number(count) and 1 < int(count) <= limits.SUITE_ORDERS_MAX:
                 return int(count)
             case other:
                 assert text is not None
@@ -242,6 +242,10 @@ class _Suites:
         if found is None:
             self.wrong(f"`{text.text}` is no time", text.span, ABOUT_TIMES)
         return default if found is None else found
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10  # Python refuses thousands of digits
 
 
 def _about_given(said: Said) -> tuple[str, str] | None:

@@ -219,7 +219,7 @@ class SqlStore(SqlReader):
 
     def runs(self, program: Program) -> bool:
         """Whether the store is a program's, and goes on as its: an `adopt` whose answer was lost was kept."""
-        with self._writing, failing(self.database.place), self.writer.begin() as connection:
+        with self._transaction() as connection:
             if catalogue.stored_program(connection) != program.text:
                 return False
             tables = catalogue.fit(connection, program)
