@@ -163,6 +163,9 @@ SERVER_STREAM_BYTES_MAX: Final = 1_000_000_000
 SERVER_LINES_AT_ONCE: Final = 5_000
 """Lines of one request that are written together: a request of millions must not hold up the others."""
 
+SERVER_WAITED_EVENTS_MAX: Final = 5_000
+"""Events that one request waits for until they are read: they and their answers are held until the last is."""
+
 SERVER_REFUSALS_TOLD_MAX: Final = 1_000
 """Refused events of one request that the answer gives reasons for; all of them are among the rejected events."""
 
