@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import stat
 from pathlib import Path
 
@@ -267,8 +267,23 @@ def test_the_document_names_every_route(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path) as there:
             document = (await there.ask("GET", "/v1/openapi.json", role=Role.READ)).json
-            told = {(method.upper(), path) for path, found in document["paths"].items() for method in found}
-            assert told == set(routes_of(there))
-            assert json.dumps(document)
+            told = {
+                (method.upper(), path): one
+                for path, found in document["paths"].items()
+                for method, one in found.items()
+            }
+            assert told.keys() == set(routes_of(there))
+            for (method, path), one in told.items():
+                role = NEEDED.get((method, path))
+                assert one["x-role"] == (role or "open"), (method, path)
+                assert one["security"] == ([{"token": []}] if role else []), (method, path)
+                assert role is None or f"`{role}`" in one["description"], (method, path)
+                assert re.fullmatch("[A-Z][^_]+[^.]", one["summary"]), one["summary"]
+                assert re.fullmatch("[a-z]+_[a-z_]+", one["operationId"]), one["operationId"]
+            names = [one["operationId"] for one in told.values()]
+            assert len(set(names)) == len(names)
+            assert len({one["summary"] for one in told.values()}) == len(names)
+            schemes = document["components"]["securitySchemes"]
+            assert [(one["type"], one["scheme"]) for one in schemes.values()] == [("http", "bearer")]
 
     run(work())

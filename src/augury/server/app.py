@@ -17,7 +17,7 @@ from augury import __version__, limits
 from augury.server import classes, events, feeds, operating, outboxes, programs, triggers
 from augury.server.gate import Gate
 from augury.server.problems import answer_problems
-from augury.server.routes import Guarded, Route
+from augury.server.routes import SCHEMES, Guarded, Route
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens
 
@@ -35,7 +35,9 @@ def server_app(
 
     @cache
     def made() -> dict[str, Any]:
-        return get_openapi(title=app.title, version=app.version, routes=[one.made for one in guarded])
+        told = get_openapi(title=app.title, version=app.version, routes=[one.made for one in guarded])
+        told["components"]["securitySchemes"] = SCHEMES
+        return told
 
     async def document() -> dict[str, Any]:
         """This document."""

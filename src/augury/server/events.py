@@ -45,7 +45,7 @@ def routes(served: Served) -> list[Route]:
 
 
 async def _documented(wait: Literal["durable", "read"] = Query("durable")) -> None:
-    """Post events: an object, a list of them, or lines of them, each as LANGUAGE has events as JSON Lines.
+    """Post events: an object, a list of them, or lines of them, each as `augury run` reads it.
 
     The answer comes when all are durable; with `wait=read` when all are read, with what triggers gave back, and what
     came about. One event that is refused is a problem (422); of several the answer says which are.
