@@ -69,6 +69,7 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     token: str | None = None,
     parts: Callable[[], Awaitable[Any]] | None = None,
+    address: str = "127.0.0.1",
 ) -> Answer:
     """Ask an application without a network, to the end of its answer; `parts` brings the body if it comes in some."""
     given = {"host": "127.0.0.1", **(headers or {})}
@@ -86,7 +87,7 @@ async def ask(
         "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
-        "client": ("127.0.0.1", 1),
+        "client": (address, 1),
         "server": ("127.0.0.1", 2),
     }
     sent: list[Any] = []
