@@ -163,11 +163,22 @@ SERVER_STREAM_BYTES_MAX: Final = 1_000_000_000
 SERVER_LINES_AT_ONCE: Final = 5_000
 """Lines of one request that are written together: a request of millions must not hold up the others."""
 
+SERVER_WAITED_EVENTS_MAX: Final = 5_000
+"""Events that one request waits for until they are read: they and their answers are held until the last is."""
+
 SERVER_REFUSALS_TOLD_MAX: Final = 1_000
 """Refused events of one request that the answer gives reasons for; all of them are among the rejected events."""
 
 SERVER_REQUESTS_A_SECOND: Final = 20_000
 """Requests that one token may make in a second, on average: more than a server takes, so that it stops a runaway."""
+
+SERVER_FAILURES_A_SECOND: Final = 10
+"""Requests without a token that counts that one address may make in a second: a client whose token was revoked, or who
+guesses, is slowed down. Who has a token is not: behind a proxy all have one address, and nobody must lock others out.
+"""
+
+SERVER_ADDRESSES_MAX: Final = 10_000
+"""Addresses of such requests that are remembered, those heard of last: they are others' to choose, memory is not."""
 
 SERVER_PAGE_ROWS: Final = 1_000
 """Rows of one page where the question names no limit."""

@@ -80,3 +80,18 @@ def test_a_rule_that_comes_before(structure: str) -> None:
 def test_a_rule_that_does_not(structure: str) -> None:
     checked = check(f"{RULES}TRIGGER t (x INT) TRIGGEREVENT A RULESTRUC {structure};")
     assert [one.code for one in checked.errors] == ["E222"]
+
+
+@pytest.mark.parametrize(
+    ("level", "levels"),
+    [("Score(1) > ({})", 60), ("(Score(1), {})", 60), ("(({}))", 60), ("Score(1) > (Score(2), {})", 40)],
+)
+def test_structures_nest_as_deep_as_they_are_said_to_and_no_deeper(level: str, levels: int) -> None:
+    structure = "Score(1)"
+    for _ in range(levels):
+        structure = level.format(structure)
+    assert trigger(structure).structure is not None
+    for _ in range(levels):
+        structure = level.format(structure)
+    checked = check(f"{RULES}TRIGGER t (x INT) TRIGGEREVENT A RULESTRUC {structure};")
+    assert [one.code for one in checked.errors] == ["E401"]

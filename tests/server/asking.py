@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,8 +68,10 @@ async def ask(
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
     token: str | None = None,
+    parts: Callable[[], Awaitable[Any]] | None = None,
+    address: str = "127.0.0.1",
 ) -> Answer:
-    """Ask an application without a network, to the end of its answer."""
+    """Ask an application without a network, to the end of its answer; `parts` brings the body if it comes in some."""
     given = {"host": "127.0.0.1", **(headers or {})}
     if token is not None:
         given["authorization"] = f"Bearer {token}"
@@ -85,7 +87,7 @@ async def ask(
         "query_string": query.encode(),
         "root_path": "",
         "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
-        "client": ("127.0.0.1", 1),
+        "client": (address, 1),
         "server": ("127.0.0.1", 2),
     }
     sent: list[Any] = []
@@ -97,10 +99,10 @@ async def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await app(scope, receive, send)
-    start, *parts = sent
+    await app(scope, parts or receive, send)
+    start, *bodies = sent
     found = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Answer(start["status"], found, b"".join(part.get("body", b"") for part in parts))
+    return Answer(start["status"], found, b"".join(one.get("body", b"") for one in bodies))
 
 
 @dataclass

@@ -127,6 +127,54 @@ def test_a_stream_of_lines_is_kept_part_by_part(tmp_path: Path, monkeypatch: pyt
     run(work())
 
 
+def counted(line: bytes) -> tuple[Any, list[int]]:
+    """A body of lines without an end, and how many of them were asked for."""
+    asked = [0]
+
+    async def receive() -> Any:
+        asked[0] += 1
+        return {"type": "http.request", "body": line + b"\n", "more_body": True}
+
+    return receive, asked
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "line", "parts"),
+    [
+        ("SERVER_WAITED_EVENTS_MAX", 10, json.dumps(MILK).encode(), 11),
+        ("SERVER_BODY_BYTES_MAX", 1_000, b'{"event": "Low", "resource": "' + b"x" * 300 + b'", "amount": 1}', 3),
+    ],
+)
+def test_lines_that_are_waited_for_are_refused_when_the_limit_is_passed_and_not_at_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, most: int, line: bytes, parts: int
+) -> None:
+    monkeypatch.setattr(limits, name, most)
+
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            receive, asked = counted(line)
+            answer = await ask(
+                there.app, "POST", "/v1/events?wait=read", headers=NDJSON, token=there.given[Role.POST], parts=receive
+            )
+            assert (answer.status, asked[0], answer.headers["connection"]) == (413, parts, "close")
+            assert f"{most:,}" in answer.json["detail"]
+            assert len(there.engine._store.waiting()) == 0, "nothing of it is posted"
+
+    run(work())
+
+
+def test_a_list_that_is_waited_for_has_as_many_events_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SERVER_WAITED_EVENTS_MAX", 2)
+
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            answer = await there.ask("POST", "/v1/events?wait=read", json.dumps([MILK] * 3), JSON)
+            assert (answer.status, answer.json["detail"]) == (413, "at most 2 events are waited for at once")
+            assert len(there.engine._store.waiting()) == 0
+
+    run(work())
+
+
 def test_posts_of_many_requests_are_written_together(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path) as there:

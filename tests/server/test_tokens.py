@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import stat
 from pathlib import Path
 
@@ -11,10 +11,12 @@ import typer
 from typer.testing import CliRunner
 
 from augury.cli_server import register
+from augury.server.gate import Rates
 from augury.server.given import CannotServe
 from augury.server.routes import Guarded
 from augury.server.tokens import Caller, Role, Tokens, add_token, read_tokens, revoke_token
 from tests.server.asking import Answer, Here, ask, here, run
+from tests.server.conftest import Serve
 
 
 def test_a_token_is_known_again_and_is_kept_nowhere(tmp_path: Path) -> None:
@@ -176,6 +178,7 @@ NEEDS = {
         "POST /v1/engine/{verb}",
     ],
 }
+MANY = 100_000
 NEEDED = {(*route.split(" "),): role for role, routes in NEEDS.items() for route in routes}
 
 
@@ -201,7 +204,7 @@ async def asked(there: Here, method: str, path: str, token: str | None) -> Answe
 
 def test_every_route_asks_for_its_role_and_nobody_else_gets_an_answer(tmp_path: Path) -> None:
     async def work() -> None:
-        async with here(tmp_path) as there:
+        async with here(tmp_path, failures_a_second=MANY) as there:
             gone = add_token(there.tokens, "gone", (Role.ADMIN,))
             revoke_token(there.tokens, "gone")
             routes = routes_of(there)
@@ -226,7 +229,7 @@ def test_every_route_asks_for_its_role_and_nobody_else_gets_an_answer(tmp_path: 
 
 def test_without_tokens_every_route_that_changes_or_operates_is_refused(tmp_path: Path) -> None:
     async def work() -> None:
-        async with here(tmp_path) as there:
+        async with here(tmp_path, failures_a_second=MANY) as there:
             there.app._tokens = None
             for (method, path), role in NEEDED.items():
                 answer = await asked(there, method, path, None)
@@ -239,7 +242,7 @@ def test_without_tokens_every_route_that_changes_or_operates_is_refused(tmp_path
 
 def test_what_is_no_route_is_not_told_to_who_has_no_token(tmp_path: Path) -> None:
     async def work() -> None:
-        async with here(tmp_path) as there:
+        async with here(tmp_path, failures_a_second=MANY) as there:
             for path in ("/", "/v1", "/docs", "/redoc", "/openapi.json", "/v1/nothing", "/static/../a.db"):
                 assert (await ask(there.app, "GET", path)).status == 401
                 assert (await there.ask("GET", path)).status == 404
@@ -267,8 +270,69 @@ def test_the_document_names_every_route(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path) as there:
             document = (await there.ask("GET", "/v1/openapi.json", role=Role.READ)).json
-            told = {(method.upper(), path) for path, found in document["paths"].items() for method in found}
-            assert told == set(routes_of(there))
-            assert json.dumps(document)
+            told = {
+                (method.upper(), path): one
+                for path, found in document["paths"].items()
+                for method, one in found.items()
+            }
+            assert told.keys() == set(routes_of(there))
+            for (method, path), one in told.items():
+                role = NEEDED.get((method, path))
+                assert one["x-role"] == (role or "open"), (method, path)
+                assert one["security"] == ([{"token": []}] if role else []), (method, path)
+                assert role is None or f"`{role}`" in one["description"], (method, path)
+                assert re.fullmatch("[A-Z][^_]+[^.]", one["summary"]), one["summary"]
+                assert re.fullmatch("[a-z]+_[a-z_]+", one["operationId"]), one["operationId"]
+            names = [one["operationId"] for one in told.values()]
+            assert len(set(names)) == len(names)
+            assert len({one["summary"] for one in told.values()}) == len(names)
+            schemes = document["components"]["securitySchemes"]
+            assert [(one["type"], one["scheme"]) for one in schemes.values()] == [("http", "bearer")]
 
     run(work())
+
+
+# ---- too often without a token that counts ---------------------------------------------------------------------------
+
+
+def test_who_is_not_let_in_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, failures_a_second=5) as there:
+            now = [100.0]
+            there.app._failures._clock = lambda: now[0]
+
+            async def asked_by(address: str, token: str | None) -> Answer:
+                return await ask(there.app, "GET", "/v1/classes", token=token, address=address)
+
+            wrong = (None, "nonsense", there.given[Role.ADMIN] + "x", None, "aug_0_nonsense", "nonsense")
+            answers = [await asked_by("10.0.0.1", token) for token in wrong]
+            assert [one.status for one in answers] == [401] * 5 + [429]
+            assert answers[-1].headers["content-type"] == "application/problem+json"
+            assert (answers[-1].headers["retry-after"], answers[-1].json["status"]) == ("1", 429)
+            assert (await asked_by("10.0.0.1", there.given[Role.READ])).status == 200, "others share its proxy"
+            assert (await asked_by("10.0.0.2", None)).status == 401
+            now[0] += 1.0
+            assert (await asked_by("10.0.0.1", None)).status == 401
+            assert (await ask(there.app, "GET", "/health", address="10.0.0.1")).status == 200
+
+    run(work())
+
+
+def test_only_so_many_addresses_are_remembered() -> None:
+    now = [0.0]
+    rates = Rates(1, lambda: now[0], names_max=3)
+    assert [rates.wait(name) for name in "abcab"] == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert (rates.wait("d"), len(rates)) == (0.0, 3)
+    assert (rates.wait("a"), rates.wait("c")) == (1.0, 0.0), "`c` was silent for longest, and is forgotten"
+
+
+def test_a_process_limits_who_is_not_let_in(tmp_path: Path, serve: Serve) -> None:
+    token = add_token(tmp_path / "a.db.tokens", "owner", (Role.ADMIN,))
+    server = serve()
+    with server.connected() as connection:
+        answers = [server.asked(connection, "GET", "/v1/classes") for _ in range(200)]
+    told = [one for one in answers if one.status == 429]
+    assert told, "two hundred at once are more than ten a second"
+    assert {one.status for one in answers} == {401, 429}
+    assert {one.headers["retry-after"] for one in told} == {"1"}
+    assert server.ask("GET", "/v1/classes", token=token).status == 200

@@ -17,7 +17,7 @@ from augury import __version__, limits
 from augury.server import classes, events, feeds, operating, outboxes, programs, triggers
 from augury.server.gate import Gate
 from augury.server.problems import answer_problems
-from augury.server.routes import Guarded, Route
+from augury.server.routes import SCHEMES, Guarded, Route
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens
 
@@ -26,7 +26,10 @@ NOUNS: Final = (events, classes, feeds, triggers, programs, outboxes, operating)
 
 
 def server_app(
-    served: Served, tokens: Tokens | None = None, requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND
+    served: Served,
+    tokens: Tokens | None = None,
+    requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND,
+    failures_a_second: int = limits.SERVER_FAILURES_A_SECOND,
 ) -> Gate:
     """What answers for an engine."""
     app = FastAPI(title="Augury", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
@@ -35,7 +38,9 @@ def server_app(
 
     @cache
     def made() -> dict[str, Any]:
-        return get_openapi(title=app.title, version=app.version, routes=[one.made for one in guarded])
+        told = get_openapi(title=app.title, version=app.version, routes=[one.made for one in guarded])
+        told["components"]["securitySchemes"] = SCHEMES
+        return told
 
     async def document() -> dict[str, Any]:
         """This document."""
@@ -45,4 +50,5 @@ def server_app(
     guarded = [Guarded(route) for route in found]
     app.router.routes = list[BaseRoute](guarded)
     open_paths = [route.path for route in found if route.role == "open"]
-    return Gate(app, tokens, open_paths, served.requests, served.environment.monotonic, requests_a_second)
+    clock = served.environment.monotonic
+    return Gate(app, tokens, open_paths, served.requests, clock, requests_a_second, failures_a_second)

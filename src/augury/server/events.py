@@ -45,7 +45,7 @@ def routes(served: Served) -> list[Route]:
 
 
 async def _documented(wait: Literal["durable", "read"] = Query("durable")) -> None:
-    """Post events: an object, a list of them, or lines of them, each as LANGUAGE has events as JSON Lines.
+    """Post events: an object, a list of them, or lines of them, each as `augury run` reads it.
 
     The answer comes when all are durable; with `wait=read` when all are read, with what triggers gave back, and what
     came about. One event that is refused is a problem (422); of several the answer says which are.
@@ -89,7 +89,7 @@ class Inbox:
     async def _stream(self, receive: Receive, wait: str) -> bytes:
         """Lines as they come, some at a time: those before a failure are durable, and it says how many."""
         if wait == "read":
-            return await self._read_all([line async for some in _lines(receive) for line in some])
+            return await self._read_all(await _held(receive))
         told: Refusals = []
         reasons: dict[int, str] = {}
         count = 0
@@ -122,8 +122,8 @@ class Inbox:
             return Answer(0, refused=str(error))
 
     async def _read_all(self, lines: Sequence[str]) -> bytes:
-        if len(lines) > limits.SERVER_LINES_AT_ONCE:
-            raise Problem(413, f"at most {limits.SERVER_LINES_AT_ONCE:,} events are waited for at once")
+        if len(lines) > limits.SERVER_WAITED_EVENTS_MAX:
+            raise _too_many()
         program = self._served.engine.program
         answers = [_answer_text(await self._notified(line), program) for line in lines]
         return f'{{"answers": [{", ".join(answers)}]}}\n'.encode()
@@ -181,6 +181,26 @@ async def _lines(receive: Receive) -> AsyncIterator[list[str]]:
             raise Problem(413, f"a line has at most {limits.INFER_LINE_BYTES_MAX:,} bytes", {"connection": "close"})
     if some := _texts([rest]):
         yield some
+
+
+async def _held(receive: Receive) -> list[str]:
+    """All lines of a body, which wait in memory for the first of them to be read: so few, and so short, at most."""
+    held: list[str] = []
+    count = 0
+    async for some in _lines(receive):
+        held += some
+        count += sum(map(len, some))
+        if len(held) > limits.SERVER_WAITED_EVENTS_MAX:
+            raise _too_many()
+        if count > limits.SERVER_BODY_BYTES_MAX:
+            most = f"{limits.SERVER_BODY_BYTES_MAX:,} bytes"
+            raise Problem(413, f"lines that are waited for have at most {most} together", {"connection": "close"})
+    return held
+
+
+def _too_many() -> Problem:
+    most = f"{limits.SERVER_WAITED_EVENTS_MAX:,} events"
+    return Problem(413, f"at most {most} are waited for at once", {"connection": "close"})
 
 
 def _texts(lines: Sequence[bytes]) -> list[str]:

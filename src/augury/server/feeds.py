@@ -73,9 +73,9 @@ def routes(served: Served) -> list[Route]:
     live = {"responses": {200: {"content": {EVENT_STREAM: {}}}}, "response_class": StreamingResponse}
     for path, source in (("occurrences", _occurrences(served)), ("firings", _firings(served))):
         asked = _Feed(served, source)
-        paged = {"response_model": Feed, "operation_id": path}
-        found.append(Route("GET", f"/v1/{path}", Role.READ, asked.page, more=paged))
-        more = {**live, "operation_id": f"{path}_live"}
+        more = {"response_model": Feed, "summary": f"The {path} so far, in the order of ticks, or those after a cursor"}
+        found.append(Route("GET", f"/v1/{path}", Role.READ, asked.page, more=more))
+        more = {**live, "summary": f"The {path} from now on, or after a cursor, as server-sent events"}
         found.append(Route("GET", f"/v1/{path}/live", Role.READ, asked.live, more=more))
     return found
 

@@ -1,7 +1,8 @@
 """What stands before every route: who asks, how often, and how much they send.
 
 In: requests as ASGI has them. Out: the same with their caller, or a problem document: 401 without a token that counts,
-429 too often, 413 too large, 503 while the server ends. Only what is open passes without a caller.
+429 too often (of a token; of an address, without one that counts), 413 too large, 503 while the server ends. Only what
+is open passes without a caller.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ class Gate:
         requests: Requests,
         clock: Callable[[], float],
         requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND,
+        failures_a_second: int = limits.SERVER_FAILURES_A_SECOND,
     ) -> None:
         """Stand before an application; `clock` gives seconds that never go back."""
         self.app = app
         self._tokens, self._open, self._requests, self._clock = tokens, frozenset(open_paths), requests, clock
         self._rates = Rates(requests_a_second, clock)
+        self._failures = Rates(failures_a_second, clock, limits.SERVER_ADDRESSES_MAX)
         self.is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,11 +70,11 @@ class Gate:
 
     def _pass(self, scope: Scope) -> None:
         """Find out who asks; raises `Problem` for who may not, or not now."""
-        scope[CALLER] = caller = self._caller(scope["headers"])
+        scope[CALLER] = caller = self._caller(scope)
         if self.is_draining:
             raise Problem(503, "the server is ending", {"retry-after": "5", "connection": "close"})
         if (seconds := self._rates.wait(caller.name)) > 0:
-            raise Problem(429, "too many requests", {"retry-after": str(math.ceil(seconds))})
+            raise _too_often("too many requests", seconds)
         _refuse_large(scope)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,31 +83,47 @@ class Gate:
         elif scope["type"] == "websocket":  # nothing is asked that way
             await send({"type": "websocket.close", "code": 1008})
 
-    def _caller(self, headers: Headers) -> Caller:
+    def _caller(self, scope: Scope) -> Caller:
+        """Who asks; who may not is counted by address, for there is no name."""
+        headers: Headers = scope["headers"]
         try:
             return caller_of(lambda name: _header(headers, name.encode()), self._tokens)
         except NotLetIn as error:
+            address = (scope.get("client") or ("",))[0]
+            if (seconds := self._failures.wait(address)) > 0:
+                raise _too_often(f"too many requests that were not let in: {error.detail}", seconds) from None
             raise Problem(error.status, error.detail, CHALLENGE if error.status == 401 else None) from None
 
 
 class Rates:
-    """How often each caller asks: as many requests as a second allows at once, and as many each second after."""
+    """How often each caller asks: as many requests as a second allows at once, and as many each second after.
 
-    def __init__(self, requests_a_second: int, clock: Callable[[], float]) -> None:
+    Where callers choose their names, only so many are remembered: whoever was silent for a second may do all again.
+    """
+
+    def __init__(self, requests_a_second: int, clock: Callable[[], float], names_max: int | None = None) -> None:
         """Know nobody yet."""
-        self._most, self._clock = float(requests_a_second), clock
+        self._most, self._clock, self._names_max = float(requests_a_second), clock, names_max
         self._left: dict[str, tuple[float, float]] = {}
 
     def wait(self, name: str) -> float:
         """Count a request; gives the seconds until one is allowed, 0 for now."""
         now = self._clock()
-        left, since = self._left.get(name, (self._most, now))
+        left, since = self._left.pop(name, (self._most, now))
         left = min(self._most, left + (now - since) * self._most)
-        if left < 1.0:
-            self._left[name] = (left, now)
-            return (1.0 - left) / self._most
-        self._left[name] = (left - 1.0, now)
-        return 0.0
+        is_allowed = left >= 1.0
+        self._left[name] = (left - 1.0 if is_allowed else left, now)  # the last of them, so that the first is silent
+        if self._names_max is not None and len(self._left) > self._names_max:
+            del self._left[next(iter(self._left))]
+        return 0.0 if is_allowed else (1.0 - left) / self._most
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._left)
+
+
+def _too_often(detail: str, seconds: float) -> Problem:
+    return Problem(429, detail, {"retry-after": str(math.ceil(seconds))})
 
 
 def _header(headers: Headers, name: bytes) -> str | None:

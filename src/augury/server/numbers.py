@@ -65,7 +65,8 @@ class Numbers(Collector):
                 done.add_metric([outcome], count)
             yield done
         if served.detectors is not None:
-            waits = GaugeMetricFamily("augury_detector_untaken", "Events not taken yet, by detector.", labels=["name"])
+            said = "Portions of events not taken yet, by detector; a portion is what one look brought."
+            waits = GaugeMetricFamily("augury_detector_untaken", said, labels=["name"])
             for name, status in served.detectors.status().items():
                 waits.add_metric([name], sum(status.untaken.values()))
             yield waits

@@ -6,6 +6,7 @@ request is read. What is asked in bulk is answered past FastAPI, and is document
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -73,10 +74,54 @@ class Guarded(StarletteRoute):
     def made(self) -> APIRoute:
         """What FastAPI answers and documents."""
         route = self._route
-        more: dict[str, Any] = {"responses": {}, **route.more}
+        more: dict[str, Any] = {**_told(route), "responses": {}, **route.more}
         more["responses"] = {**_problems(route), **more["responses"]}
+        more["openapi_extra"] = {**_needed(self.role), **more.get("openapi_extra", {})}
         tag = route.path.split("/")[2] if route.path.startswith("/v1/") else "operation"
         return APIRoute(route.path, route.answer, methods=[route.method], tags=[tag], **more)
+
+
+def _told(route: Route) -> dict[str, str]:
+    """What the documentation calls a route, and says of it: the words of who answers, and its role."""
+    first, _, rest = inspect.cleandoc(route.answer.__doc__ or "").partition("\n\n")
+    who = "Nobody is asked for a token." if route.role == "open" else f"A token needs the role `{route.role}`."
+    return {
+        "summary": " ".join(first.split()).removesuffix("."),
+        "description": f"{rest}\n\n{who}".strip(),
+        "operation_id": operation_id(route.method, route.path),
+    }
+
+
+def operation_id(method: str, path: str) -> str:
+    """The name of an operation in the documentation: `get_class_history` for GET /v1/classes/{name}/history."""
+    words = path.removeprefix("/v1").strip("/").replace(".", "_").split("/")
+    said = [_one_of(word) if after in _NAMES else word for word, after in zip(words, [*words[1:], ""], strict=True)]
+    return "_".join([method.lower(), *(word for word in said if not word.startswith("{"))])
+
+
+_NAMES: Final = frozenset({"{name}", "{key}", "{code}"})
+
+
+def _one_of(many: str) -> str:
+    return "class" if many == "classes" else many.removesuffix("s")
+
+
+SCHEME: Final = "token"
+"""What the documentation calls the way to say who asks."""
+
+SCHEMES: Final[Mapping[str, Any]] = {
+    SCHEME: {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "What `augury token add` printed. A server without tokens lets who is on its machine post and "
+        "read without one, and nothing else.",
+    }
+}
+
+
+def _needed(role: Role | Open) -> dict[str, Any]:
+    """What has to be shown, for the documentation; `x-role` is no word of OpenAPI, which has none for roles."""
+    return {"security": [], "x-role": "open"} if role == "open" else {"security": [{SCHEME: []}], "x-role": str(role)}
 
 
 def _problems(route: Route) -> dict[int, Any]:
