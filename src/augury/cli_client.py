@@ -94,7 +94,9 @@ def notify_command(
         nonlocal is_refused
         for number, line in enumerate(_lines(events), 1):
             try:
-                yield _answer_row(client.notify(line), output)
+                answer = client.notify(line)
+                _warn_of_failures(answer, number)
+                yield _answer_row(answer, output)
             except Problem as problem:
                 if problem.status != 422:
                     raise
@@ -119,6 +121,13 @@ def _lines(events: Sequence[str]) -> Iterator[str]:
             yield from (line for line in sys.stdin if line.strip())
         else:
             yield event
+
+
+def _warn_of_failures(answer: Answer, number: int) -> None:
+    """A rule that failed gives nothing back, as one does that has nothing to give."""
+    for fired in answer.firings:
+        for one in fired.failed:
+            _tell(f"warning: event {number}: rule `{one.rule}` of trigger `{fired.trigger}`: {one.reason}")
 
 
 def _answer_row(answer: Answer, output: Shown) -> Row:

@@ -13,7 +13,7 @@ from augury.cli import app
 from augury.diagnostics import to_json
 from tests.server.scripted import Deed, Script, say, serving
 
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "place": 1,
     "seq": 7,
     "refused": None,
@@ -142,6 +142,16 @@ def test_notify_draws_a_table() -> None:
     head, _, row = result.stdout.splitlines()
     assert head.split() == ["seq", "fired", "returned", "occurrences"]
     assert row.split() == ["7", "Pay", "1", '{"Pay":', "3}", "0"]
+
+
+def test_notify_warns_of_rules_that_failed() -> None:
+    (fired,) = ANSWER["firings"]
+    failed = [{"rule": "Approve", "reason": "price failed: ValueError: no"}]
+    answer = {**ANSWER, "firings": [{**fired, "returned": None, "failed": failed}], "returned": {"Pay": None}}
+    result, _ = asked("notify", "{}", "--output", "ndjson", answer=answer)
+    assert result.exit_code == 0
+    assert result.stderr == "warning: event 1: rule `Approve` of trigger `Pay`: price failed: ValueError: no\n"
+    assert json.loads(result.stdout)["firings"][0]["failed"] == failed
 
 
 def test_notify_durably_posts_all_at_once() -> None:
