@@ -197,6 +197,51 @@ def test_things_are_switched(arguments: list[str], path: str, told: str) -> None
     assert (script.asked[0].method, script.asked[0].path) == ("POST", path)
 
 
+CHANGES = {"changes": [], "replays": False, "lines": []}
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "path"),
+    [
+        ("trigger", "TRIGGER `a/b` () TRIGGEREVENT E RULESTRUC R;", "/v1/triggers/a%2Fb?dry_run=false"),
+        ("rule", "RULE R () ACTION tell(1);", "/v1/rules/R?dry_run=false"),
+        ("rule", "RULE GROUP g (R);", "/v1/groups/g?dry_run=false"),
+    ],
+)
+def test_a_statement_is_put_under_the_name_that_it_declares(verb: str, text: str, path: str) -> None:
+    result, script = asked(verb, "put", "-", answer=CHANGES, given=text)
+    assert (result.exit_code, result.stdout) == (0, "nothing changes\n"), result.stderr
+    assert (script.asked[0].method, script.asked[0].path, script.asked[0].body.decode()) == ("PUT", path, text)
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "message"),
+    [
+        ("trigger", "RULE R () ACTION tell(1);", "should hold one statement, which declares a trigger\n"),
+        ("rule", "RULE R () ACTION t(1); RULE S () ACTION t(1);", "one statement, which declares a rule or a group\n"),
+        ("rule", "", "one statement, which declares a rule or a group\n"),
+        ("rule", "RULE R (", "error[E1"),
+    ],
+)
+def test_what_is_no_such_statement_is_told_and_not_sent(verb: str, text: str, message: str) -> None:
+    result, script = asked(verb, "put", "-", answer=CHANGES, given=text)
+    assert (result.exit_code, script.asked) == (1, [])
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (["trigger", "drop", "Pay"], "/v1/triggers/Pay?dry_run=false"),
+        (["rule", "drop", "R", "--dry-run"], "/v1/rules/R?dry_run=true"),
+        (["rule", "drop", "g", "--group"], "/v1/groups/g?dry_run=false"),
+    ],
+)
+def test_things_are_dropped(arguments: list[str], path: str) -> None:
+    result, script = asked(*arguments, answer=CHANGES)
+    assert (result.exit_code, script.asked[0].method, script.asked[0].path) == (0, "DELETE", path)
+
+
 def test_the_fire_log_says_where_to_go_on() -> None:
     page = {"rows": [{"trigger": "Pay", "number": 1, "constituents": [1, 2]}], "cursor": "abc", "more": False}
     result, script = asked("trigger", "fire-log", "Pay", "--limit", "5", answer=page)
