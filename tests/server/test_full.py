@@ -35,11 +35,15 @@ def on_own_disk(folder: Path) -> tuple[str, ...]:
 
 def fill(file: Path) -> None:
     """Write until there is no room left, not even for a byte."""
+
+    def write(size: int) -> None:
+        while True:
+            ballast.write(b"\0" * size)
+
     with file.open("wb", buffering=0) as ballast:
         for size in (1 << 16, 1 << 10, 1):
             with pytest.raises(OSError, match="No space left"):
-                while True:
-                    ballast.write(b"\0" * size)
+                write(size)
 
 
 def until(is_so: Callable[[], bool], what: str) -> None:
