@@ -62,10 +62,11 @@ ALLOWED["server"] = set(ALLOWED) | {"__init__"}  # the version that it says it i
 ALLOWED["__init__"] = NOUNS | {"api"}
 # What the command line is made of, by theme.
 VERBS = {
-    *("cli_actions", "cli_client", "cli_detectors", "cli_history", "cli_server"),
-    *("cli_store", "cli_trying", "cli_test", "cli_warm"),
+    *("cli_actions", "cli_asking", "cli_client", "cli_detectors", "cli_history", "cli_server"),
+    *("cli_store", "cli_triggers", "cli_trying", "cli_test", "cli_warm"),
 }
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
+ALLOWED |= {verbs: ALLOWED[verbs] | {"cli_asking"} for verbs in ("cli_client", "cli_triggers")}
 ALLOWED["cli_server"] |= {"cli_detectors"}  # both take a program, and go on
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}

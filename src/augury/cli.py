@@ -28,6 +28,7 @@ from augury import (
     cli_server,
     cli_store,
     cli_test,
+    cli_triggers,
     cli_trying,
     cli_warm,
 )
@@ -459,7 +460,7 @@ def _report(found: list[tuple[Diagnostic, Source]], output: Output) -> None:
 
 _VERBS = (
     *(cli_actions, cli_client, cli_detectors, cli_history, cli_server),
-    *(cli_store, cli_trying, cli_test, cli_warm),
+    *(cli_store, cli_triggers, cli_trying, cli_test, cli_warm),
 )
 for verbs in _VERBS:
     verbs.register(app)

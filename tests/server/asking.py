@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,7 +176,10 @@ class Server:
         *words: str,
         environment: Mapping[str, str] | None = None,
         store: str = "a.db",
+        before: Sequence[str] = (),
     ) -> None:
+        """Start it; `before` are the words of a command that becomes the server."""
+        self.before = before
         self.folder, self.words, self.environment, self.store = folder, words, environment, store
         (folder / "program.bicepl").write_text(text, "utf-8")
         self.told = folder / "told"
@@ -197,7 +200,7 @@ class Server:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled, and starts in two thirds
         with self.told.open("ab") as file:
             self.process = subprocess.Popen(
-                [sys.executable, *words],
+                [*self.before, sys.executable, *words],
                 cwd=self.folder,
                 stdout=file,
                 stderr=file,

@@ -13,7 +13,7 @@ from augury.cli import app
 from augury.diagnostics import to_json
 from tests.server.scripted import Deed, Script, say, serving
 
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "place": 1,
     "seq": 7,
     "refused": None,
@@ -144,6 +144,16 @@ def test_notify_draws_a_table() -> None:
     assert row.split() == ["7", "Pay", "1", '{"Pay":', "3}", "0"]
 
 
+def test_notify_warns_of_rules_that_failed() -> None:
+    (fired,) = ANSWER["firings"]
+    failed = [{"rule": "Approve", "reason": "price failed: ValueError: no"}]
+    answer = {**ANSWER, "firings": [{**fired, "returned": None, "failed": failed}], "returned": {"Pay": None}}
+    result, _ = asked("notify", "{}", "--output", "ndjson", answer=answer)
+    assert result.exit_code == 0
+    assert result.stderr == "warning: event 1: rule `Approve` of trigger `Pay`: price failed: ValueError: no\n"
+    assert json.loads(result.stdout)["firings"][0]["failed"] == failed
+
+
 def test_notify_durably_posts_all_at_once() -> None:
     answer = {"accepted": 1, "refused": [{"line": 2, "reason": "why"}]}
     result, script = asked("notify", "--durable", "-", "--output", "json", answer=answer, given='{"a": 1}\n{"b": 1}\n')
@@ -185,6 +195,51 @@ def test_things_are_switched(arguments: list[str], path: str, told: str) -> None
     result, script = asked(*arguments, answer={})
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", told)
     assert (script.asked[0].method, script.asked[0].path) == ("POST", path)
+
+
+CHANGES = {"changes": [], "replays": False, "lines": []}
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "path"),
+    [
+        ("trigger", "TRIGGER `a/b` () TRIGGEREVENT E RULESTRUC R;", "/v1/triggers/a%2Fb?dry_run=false"),
+        ("rule", "RULE R () ACTION tell(1);", "/v1/rules/R?dry_run=false"),
+        ("rule", "RULE GROUP g (R);", "/v1/groups/g?dry_run=false"),
+    ],
+)
+def test_a_statement_is_put_under_the_name_that_it_declares(verb: str, text: str, path: str) -> None:
+    result, script = asked(verb, "put", "-", answer=CHANGES, given=text)
+    assert (result.exit_code, result.stdout) == (0, "nothing changes\n"), result.stderr
+    assert (script.asked[0].method, script.asked[0].path, script.asked[0].body.decode()) == ("PUT", path, text)
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "message"),
+    [
+        ("trigger", "RULE R () ACTION tell(1);", "should hold one statement, which declares a trigger\n"),
+        ("rule", "RULE R () ACTION t(1); RULE S () ACTION t(1);", "one statement, which declares a rule or a group\n"),
+        ("rule", "", "one statement, which declares a rule or a group\n"),
+        ("rule", "RULE R (", "error[E1"),
+    ],
+)
+def test_what_is_no_such_statement_is_told_and_not_sent(verb: str, text: str, message: str) -> None:
+    result, script = asked(verb, "put", "-", answer=CHANGES, given=text)
+    assert (result.exit_code, script.asked) == (1, [])
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (["trigger", "drop", "Pay"], "/v1/triggers/Pay?dry_run=false"),
+        (["rule", "drop", "R", "--dry-run"], "/v1/rules/R?dry_run=true"),
+        (["rule", "drop", "g", "--group"], "/v1/groups/g?dry_run=false"),
+    ],
+)
+def test_things_are_dropped(arguments: list[str], path: str) -> None:
+    result, script = asked(*arguments, answer=CHANGES)
+    assert (result.exit_code, script.asked[0].method, script.asked[0].path) == (0, "DELETE", path)
 
 
 def test_the_fire_log_says_where_to_go_on() -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -218,3 +223,107 @@ def test_the_verbs_plan_and_apply(tmp_path: Path) -> None:
         dropped = run(server, "trigger", "drop", "Hello", "--output", "json")
         assert "Hello" in [one["name"] for one in json.loads(dropped.stdout)]
         assert [one.name for one in server.client.triggers()] == ["Pay"]
+
+
+LOUD = "RULE Greet (account INT) CONDITION account > 1 ACTION greet(account);"
+FRIENDS = "RULE GROUP Friends (Greet, Approve);"
+
+
+def test_the_verbs_put_show_and_drop(tmp_path: Path) -> None:
+    def changed(*arguments: str) -> list[tuple[str, str, str]]:
+        result = run(here, *arguments, "--output", "json")
+        assert result.exit_code == 0, result.stderr
+        return [(one["kind"], one["name"], one["what"]) for one in json.loads(result.stdout) if one["what"] != "same"]
+
+    def file(text: str) -> str:
+        (tmp_path / "one.bicepl").write_text(text)
+        return str(tmp_path / "one.bicepl")
+
+    with asked(tmp_path, PROGRAM) as here:
+        assert changed("rule", "put", file(GREET), "--dry-run") == [("rule", "Greet", "added")]
+        assert run(here, "rule", "show", "Greet").exit_code == 2
+        assert changed("rule", "put", file(GREET)) == [("rule", "Greet", "added")]
+        assert changed("trigger", "put", file(f"-- a greeting\n{HELLO}\n")) == [("trigger", "Hello", "added")]
+        assert [one.trigger for one in here.client.notify(report(1)).firings] == ["Hello"]
+        assert changed("rule", "put", file(LOUD)) == [("rule", "Greet", "changed")]
+        assert ("group", "Friends", "added") in changed("rule", "put", file(FRIENDS))
+        shown = run(here, "rule", "show", "greet").stdout
+        assert (shown.splitlines()[0], shown.splitlines()[-1]) == ("rule Greet (account INT) in Friends", "enabled")
+        shown = run(here, "rule", "show", "Friends", "--group").stdout
+        assert shown == "group Friends of Greet, Approve\n\nenabled\n"
+        (row,) = json.loads(run(here, "rule", "show", "Greet", "--output", "json").stdout)
+        assert row["groups"] == ["Friends"]
+        hello = HELLO.replace("TRIGGEREVENT Report", "TRIGGEREVENT Claim")
+        assert changed("trigger", "put", file(hello)) == [("trigger", "Hello", "changed")]
+        assert [one.trigger for one in here.client.notify(report(2)).firings] == []
+        assert ("group", "Friends", "removed") in changed("rule", "drop", "Friends", "--group")
+        refused = run(here, "rule", "drop", "Greet")
+        assert (refused.exit_code, "Greet" in refused.stderr) == (1, True)
+        assert changed("trigger", "drop", "Hello") == [("trigger", "Hello", "removed")]
+        assert changed("rule", "drop", "Greet", "--dry-run") == [("rule", "Greet", "removed")]
+        assert changed("rule", "drop", "Greet") == [("rule", "Greet", "removed")]
+        assert [one.name for one in here.client.rules()] == ["Approve"]
+
+
+def test_what_is_wrong_with_a_statement_is_told_with_its_file(server: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.bicepl"
+    file.write_text("RULE Wrong (account INT) CONDITION acount > 1 ACTION greet(account);")
+    result = run(server, "rule", "put", str(file))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "acount" in result.stderr
+    assert f"--> {file}\n" in result.stderr, "its place is that in the program of the server"
+
+
+def test_the_fire_log_is_followed_until_there_are_so_many(server: Asked, client: Client) -> None:
+    cursor = client.firings()
+    before = len(list(cursor))
+    words = ["trigger", "fire-log", "Pay", "--follow", "--limit", "2"]
+    environment = {**os.environ, "AUGURY_URL": server.url, "AUGURY_TOKEN": server.token, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "augury", *words, "--after", str(cursor.cursor)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as log:
+        try:
+            for account in (21, 22):
+                client.notify(report(account))
+                client.notify(claim(account))
+            told, said = log.communicate(timeout=60)
+        finally:
+            log.kill()
+    rows = [json.loads(line) for line in told.splitlines()]
+    assert [(row["trigger"], row["account"], row["number"]) for row in rows] == [
+        ("Pay", 21, before + 1),
+        ("Pay", 22, before + 2),
+    ]
+    assert log.returncode == 0
+    (went_on,) = said.splitlines()
+    assert list(client.firings("Pay", after=went_on.removeprefix("go on with --after "))) == []
+
+
+def test_a_fire_log_that_is_followed_tells_a_firing_when_it_comes_and_ends_by_ctrl_c(
+    server: Asked, client: Client
+) -> None:
+    environment = {**os.environ, "AUGURY_URL": server.url, "AUGURY_TOKEN": server.token, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "augury", "trigger", "fire-log", "--follow"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as log:
+        ending = threading.Timer(60, log.kill)  # so that nobody waits for ever
+        ending.start()
+        is_told = threading.Event()
+        poster = threading.Thread(target=_post_until, args=(client, is_told))
+        poster.start()
+        try:
+            assert log.stdout is not None
+            first = log.stdout.readline()
+        finally:
+            is_told.set()
+            poster.join()
+            log.send_signal(signal.SIGINT)
+            _, said = log.communicate(timeout=30)
+            ending.cancel()
+    assert json.loads(first)["trigger"] == "Pay"
+    assert (log.returncode, said.startswith("go on with --after ")) == (0, True), said
+
+
+def _post_until(client: Client, is_over: threading.Event) -> None:
+    """Let the trigger fire again and again: who follows hears what comes after it has begun."""
+    while not is_over.wait(0.3):
+        client.notify(report(30))
+        client.notify(claim(30))

@@ -14,7 +14,7 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -36,6 +36,7 @@ from augury.kernels.reference.triggers import Triggered
 from augury.local.running import LocalEngine
 from augury.local.store.outbox import open_outbox
 from augury.local.store.waiting import Wanted
+from tests.conftest import COUNTED
 from tests.server.asking import JSON, NDJSON, Server
 from tests.server.conftest import Serve
 from tests.triggers.claimed import Claim, judged
@@ -80,6 +81,8 @@ READY_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 40.0
 BLOCK_SECONDS = 18.0
 """Ten blocks of ten kills take three minutes at most: on a busy machine there are fewer."""
+KILLS = f"{COUNTED}kills of a server"
+"""What a run says at its end."""
 
 
 # ---- who posts -------------------------------------------------------------------------------------------------------
@@ -331,8 +334,11 @@ def kill(serve: Serve, folder: Path, seed: int, times: int, seconds: float, stor
 
 
 @pytest.mark.parametrize("block", range(10))
-def test_nothing_is_lost_or_doubled_though_it_is_killed(tmp_path: Path, serve: Serve, block: int) -> None:
+def test_nothing_is_lost_or_doubled_though_it_is_killed(
+    tmp_path: Path, serve: Serve, block: int, record_property: Callable[[str, object], None]
+) -> None:
     life = kill(serve, tmp_path, block, 10, BLOCK_SECONDS)
+    record_property(KILLS, life.kills)
     # By the clock what else the machine does counts, too: the quickest of a block was least in its way.
     assert min(life.ready_seconds) < READY_SECONDS_MAX, life.ready_seconds
     assert statistics.median(life.ready_seconds) < 4 * READY_SECONDS_MAX, life.ready_seconds
@@ -341,6 +347,6 @@ def test_nothing_is_lost_or_doubled_though_it_is_killed(tmp_path: Path, serve: S
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(100))
 def test_nothing_is_lost_or_doubled_though_it_is_killed_a_thousand_times(
-    tmp_path: Path, serve: Serve, block: int
+    tmp_path: Path, serve: Serve, block: int, record_property: Callable[[str, object], None]
 ) -> None:
-    kill(serve, tmp_path, 1_000 + block, 10, 600.0)
+    record_property(KILLS, kill(serve, tmp_path, 1_000 + block, 10, 600.0).kills)

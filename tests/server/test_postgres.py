@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from augury.history.values import as_microseconds
 from augury.server.tokens import Role, add_token
 from tests.server.asking import JSON, NDJSON, Server
 from tests.server.conftest import Serve
-from tests.server.test_kills import BLOCK_SECONDS, kill
+from tests.server.test_kills import BLOCK_SECONDS, KILLS, kill
 
 SHOP = """
 SET CHRONON 1s;
@@ -42,8 +43,10 @@ def rows(server: Server, token: str, name: str, count: int) -> list[dict[str, An
         time.sleep(0.1)
 
 
-def test_nothing_is_lost_or_doubled_though_it_is_killed(tmp_path: Path, serve: Serve, postgres_url: str) -> None:
-    kill(serve, tmp_path, 77, 6, BLOCK_SECONDS, postgres_url)
+def test_nothing_is_lost_or_doubled_though_it_is_killed(
+    tmp_path: Path, serve: Serve, postgres_url: str, record_property: Callable[[str, object], None]
+) -> None:
+    record_property(KILLS, kill(serve, tmp_path, 77, 6, BLOCK_SECONDS, postgres_url).kills)
 
 
 def test_posts_firings_and_a_changed_program_are_there_after_a_kill(

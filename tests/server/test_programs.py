@@ -101,6 +101,107 @@ def test_things_are_added_and_dropped_one_by_one(tmp_path: Path) -> None:
     run(work())
 
 
+TELL = "RULE Tell (account INT) ACTION tell(account);\n"
+TELLS = "TRIGGER Tells (account INT, amount INT) TRIGGEREVENT Ordered RULESTRUC Tell(account);\n"
+LARGE = "CREATE COMPLEX EVENT CLASS Large (account INT) ID (account) LIFESPAN (1d) AS MATCH Ordered(account, _)"
+NOTED = "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Noted (account INT) ID () LIFESPAN (1d)"
+
+
+async def fired(there: Here) -> Any:
+    return await order(there, 500)
+
+
+async def rules_run(there: Here) -> Any:
+    """Which rules run at an order."""
+    await order(there, 500)
+    await there.tick()
+    rows = (await there.ask("GET", "/v1/firings?limit=1000")).json["rows"]
+    last = max(row["seq"] for row in rows)
+    return sorted(
+        call["rule"] for row in rows if row["seq"] == last for call in row["calls"] if call["outcome"] != "disabled"
+    )
+
+
+async def found(there: Here) -> Any:
+    """Which complex events come about at an order of a new account."""
+    there.now_us[0] += 1
+    body = json.dumps({"event": "Ordered", "account": there.now_us[0] % 1_000_000, "amount": 500})
+    answer = await there.ask("POST", "/v1/events?wait=read", body, JSON)
+    return [one["event"] for one in answer.json["occurrences"]]
+
+
+async def kept(there: Here) -> Any:
+    """What an event of the class `Noted` is answered, and which actions it has brought about."""
+    answer = await there.ask("POST", "/v1/events?wait=read", '{"event": "Noted", "account": 7}', JSON)
+    await there.tick()
+    actions = (await there.ask("GET", "/v1/actions?event=Noted")).json["rows"]
+    return answer.status, [one["action"] for one in actions]
+
+
+@pytest.mark.parametrize(
+    ("path", "statements", "effect", "effects"),
+    [
+        pytest.param(
+            "triggers/Told",
+            (
+                "TRIGGER Told (account INT, amount INT) TRIGGEREVENT Approved RULESTRUC Tell(account)",
+                "TRIGGER Told (account INT, amount INT) TRIGGEREVENT Ordered OR Approved RULESTRUC Tell(account)",
+            ),
+            fired,
+            (["Order", "Tells"], ["Order", "Tells", "Told"], ["Order", "Tells", "Told", "Told"], ["Order", "Tells"]),
+            id="trigger",
+        ),
+        pytest.param(
+            "groups/quiet",
+            ("RULE GROUP quiet (Approve)", "RULE GROUP quiet (Tell)"),
+            rules_run,
+            (["Approve", "Tell"], ["Tell"], ["Approve"], ["Approve", "Tell"]),
+            id="group",
+        ),
+        pytest.param(
+            "classes/Large",
+            (f"{LARGE}[amount > 1000]", f"{LARGE}[amount > 100]"),
+            found,
+            ([], [], ["Large"], []),
+            id="complex class",
+        ),
+        pytest.param(
+            "classes/Noted",
+            (
+                NOTED,
+                f"{NOTED} ON ANNOUNCEMENT DO tell(NEW.account)",
+            ),
+            kept,
+            ((422, []), (200, []), (200, ["tell"]), (422, ["tell"])),
+            id="subscribed class",
+        ),
+    ],
+)
+def test_what_is_put_is_added_or_replaced_and_counts_from_the_next_post_on(
+    tmp_path: Path, path: str, statements: tuple[str, str], effect: Any, effects: tuple[Any, ...]
+) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP + TELL + TELLS) as there:
+            name = path.partition("/")[2]
+            seen = [await effect(there)]
+            await there.tick()  # changes take place between two ticks
+            for statement, what in zip(statements, ("added", "changed"), strict=True):
+                answer = await there.ask("PUT", f"/v1/{path}", statement, role=Role.DEFINE)
+                assert (answer.status, whats(answer).get(name)) == (200, what), answer.body
+                if path.startswith("groups"):
+                    assert (await there.ask("POST", f"/v1/{path}/disable")).status == 200
+                seen.append(await effect(there))
+                await there.tick()
+            assert statements[1] in (await there.ask("GET", "/v1/program")).json["text"]
+            answer = await there.ask("DELETE", f"/v1/{path}", role=Role.DEFINE)
+            assert (answer.status, whats(answer).get(name)) == (200, "removed"), answer.body
+            seen.append(await effect(there))
+            assert tuple(seen) == effects
+            assert (await there.ask("GET", "/v1/program")).json["text"].rstrip() == (SHOP + TELL + TELLS).rstrip()
+
+    run(work())
+
+
 def test_a_program_takes_the_place_of_another_as_a_whole(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path, SHOP) as there:

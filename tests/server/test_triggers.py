@@ -58,11 +58,11 @@ def prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def shop(folder: Path) -> AsyncIterator[Here]:
+async def shop(folder: Path, text: str = SHOP) -> AsyncIterator[Here]:
     """The shop behind an application, with its functions."""
     tokens = folder / "tokens"
     given = {role: add_token(tokens, role.value, (role,)) for role in Role}
-    program, now_us = compile(SHOP), [START_US]
+    program, now_us = compile(text), [START_US]
     functions = RuleFunctions(program, ActionSettings())
     engine = LocalEngine(program, folder / "a.db", environment=Read(lambda: now_us[0]), functions=functions.by_action())
     served = Served(engine, str(folder / "a.db"), Machine(), functions=functions)

@@ -43,8 +43,19 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """A rule that failed, and why."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fired:
-    """A trigger that fired: its how-manieth firing it is, at which event, with which constituents."""
+    """A trigger that fired: its how-manieth firing it is, at which event, with which constituents.
+
+    A rule that failed gives nothing back, and is among `failed`; a server that is older tells of none.
+    """
 
     trigger: str
     number: int
@@ -54,6 +65,7 @@ class Fired:
     constituents: tuple[int, ...]
     parameters: Row
     returned: Any
+    failed: tuple[Failed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +186,8 @@ def answer_of(row: Row) -> Answer:
 
 
 def _fired(row: Row) -> Fired:
-    return made(Fired, {**row, "constituents": tuple(row["constituents"])})
+    failed = tuple(made(Failed, one) for one in row.get("failed", ()))
+    return made(Fired, {**row, "constituents": tuple(row["constituents"]), "failed": failed})
 
 
 def class_of(row: Row) -> ClassInfo:

@@ -146,8 +146,13 @@ def _occurrences(
 def rules_that_failed(ticked: Ticked) -> Iterator[str]:
     """A sentence for every rule of a tick that failed; what it did before that stands."""
     for fired in ticked.firings:
-        for call in fired.firing.calls:
-            for deed in call.deeds:
-                if isinstance(deed, Done) and deed.failure is not None:
-                    at = f"rule `{call.rule}` of trigger `{fired.firing.trigger}`, firing {fired.number}"
-                    yield f"{at}: {deed.name} failed: {deed.failure}"
+        for rule, reason in failures_of(fired):
+            yield f"rule `{rule}` of trigger `{fired.firing.trigger}`, firing {fired.number}: {reason}"
+
+
+def failures_of(fired: FiredTrigger) -> Iterator[tuple[str, str]]:
+    """The rules of a firing that failed, with what went wrong: which function, and what it raised, in a few words."""
+    for call in fired.firing.calls:
+        for deed in call.deeds:
+            if isinstance(deed, Done) and deed.failure is not None:
+                yield call.rule, f"{deed.name} failed: {deed.failure}"

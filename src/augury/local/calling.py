@@ -20,6 +20,7 @@ from augury.clock import microseconds_of
 from augury.engine.firing import plain, read_value, written_value
 from augury.environment import Environment
 from augury.event import key_of
+from augury.history.raw import shortened
 from augury.kernels.firing import Functions, RuleFailed
 
 _Given = TypeVar("_Given")
@@ -73,8 +74,9 @@ class CalledFunctions:
             with self._around():
                 text = json.dumps(written_value(_value(self._functions[key_of(name)](*given))))
         except Exception as error:
-            why = str(error) if isinstance(error, RuleFailed) else f"{type(error).__name__}: {error}"
-            text = json.dumps({"failed": why})
+            named = f"{type(error).__name__}: {error}".removesuffix(": ")
+            why = str(error) if isinstance(error, RuleFailed) else named
+            text = json.dumps({"failed": shortened(why)})  # it goes into answers, logs and the store
         with self._lock:
             self.made[which] = text
         return text

@@ -21,7 +21,7 @@ from augury.engine.ticked import FiredTrigger
 from augury.event import key_of
 from augury.history.json_lines import DECODER
 from augury.history.raw import whole_json
-from augury.local.answers import Answer
+from augury.local.answers import Answer, failures_of
 from augury.local.posts import PostRefused
 from augury.local.store.errors import StoreError
 from augury.server.gathering import Refusals
@@ -260,6 +260,7 @@ def _fired_text(fired: FiredTrigger, program: Program) -> str:
             "constituents": list(firing.constituents),
             "parameters": {one.name: plain(value, one.type) for one, value in given},
             "returned": None if trigger.returns is None else plain(firing.returned, trigger.returns[0]),
+            "failed": [{"rule": rule, "reason": reason} for rule, reason in failures_of(fired)],
         }
     )
 

@@ -65,8 +65,15 @@ class Accepted(BaseModel):
     refused: list[Refused]
 
 
+class FailedModel(BaseModel):
+    """A rule that failed: what it did before stands, and the rest is not done."""
+
+    rule: str
+    reason: str
+
+
 class FiredModel(BaseModel):
-    """A trigger that fired."""
+    """A trigger that fired; a rule that failed gives null back, and is among `failed`."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -77,6 +84,7 @@ class FiredModel(BaseModel):
     seq: int | None
     constituents: list[int]
     returned: Any = None
+    failed: list[FailedModel]
 
 
 class AnswerModel(BaseModel):
