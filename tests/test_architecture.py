@@ -182,6 +182,42 @@ PAST_THE_WORLD = {
     "actions/breaker.py": "a type: chance is given",
 }
 
+# Of these folders nothing reaches the network or the disk but through an `Environment`, either. What only takes texts
+# apart reaches nothing.
+BY_ITS_FILES = {"local", "trying", "actions", "detectors"}
+OUTSIDE_MODULES = {
+    *("socket", "ssl", "smtplib", "ftplib", "http", "urllib", "aiohttp", "requests", "httpx", "websockets"),
+    *("sqlalchemy", "sqlite3", "psycopg", "nats", "paho", "confluent_kafka"),
+    *("os", "shutil", "tempfile", "glob", "fcntl", "mmap", "subprocess"),
+}
+HARMLESS_PARTS = (
+    "urllib.parse",
+    "http.HTTPStatus",
+    "http.cookies",
+    "os.path",
+    "sqlalchemy.dialects",
+    "sqlalchemy.types",
+)
+PATH_CALLS = {"read_text", "write_text", "read_bytes", "write_bytes", "iterdir", "mkdir", "unlink", "is_file", "is_dir"}
+
+# Who does all the same, and why: a file, or a folder for all below it.
+PAST_ITS_FILES = {
+    "local/store": "databases are behind SQLAlchemy, with a lock beside; worlds have the store in memory",
+    "local/inserting.py": "the database that actions are inserted into: SQLAlchemy holds the connection",
+    "local/querying.py": "the database that a detector asks: SQLAlchemy holds the connection",
+    "local/lakes.py": "whether a path is a folder, before a lake is opened; lakes have file systems of their own",
+    "local/replay.py": "`augury run --rejected FILE`: written once, when the run is over",
+    "actions/mail.py": "smtplib holds the connection, in a thread of its own",
+    "actions/kafka.py": "the client library holds its connections and threads",
+    "actions/mqtt.py": "the client library holds its connection and thread",
+    "actions/nats.py": "the client library holds its connection",
+    "actions/settings.py": "augury.toml is read before anything begins",
+    "detectors/mqtt_topics.py": "the client library holds its connection and thread",
+    "detectors/nats_stream.py": "the client library holds its connection",
+    "trying/suite_engines.py": "other engines read files of their own: they are started as `augury run` starts them",
+    "trying/suite_verb.py": "`augury test --update` rewrites the suite where it stands",
+}
+
 # `augury check` answers within a second, so it leaves these for the commands that run something.
 SLOW_TO_IMPORT = {"numba", "duckdb", "pyarrow", "numpy", "pyspark", "sqlalchemy"}
 
@@ -305,6 +341,40 @@ def _worldly(modules: list[Module]) -> Iterator[tuple[Module, int, str]]:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=noun) | ast.Attribute(attr=noun), attr=verb)):
                     if (noun, verb) in CLOCK_READINGS | WAITING_CALLS:
                         yield module, node.lineno, f"{noun}.{verb}"
+                case _:
+                    pass
+
+
+def past_its_files(modules: list[Module]) -> list[str]:
+    """Networks, databases and files that no environment gives; the exceptions left out."""
+    return [
+        f"{module.path}:{line}: {what} does not come from the environment"
+        for module, line, what in _outside(modules)
+        if not _excepted(module)
+    ]
+
+
+def _excepted(module: Module) -> str | None:
+    """The exception that a module is, or is below."""
+    names = (str(module.path), *map(str, module.path.parents))
+    return next((name for name in names if name in PAST_ITS_FILES), None)
+
+
+def _outside(modules: list[Module]) -> Iterator[tuple[Module, int, str]]:
+    for module in modules:
+        if module.unit not in BY_ITS_FILES:
+            continue
+        for line, name in imports_of(module):
+            if name.split(".")[0] in OUTSIDE_MODULES and not name.startswith(HARMLESS_PARTS):
+                yield module, line, name
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Call(func=ast.Name(id="open")):
+                    yield module, node.lineno, "open"
+                case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Path")), attr="open")):
+                    yield module, node.lineno, "Path.open"
+                case ast.Call(func=ast.Attribute(attr=verb)) if verb in PATH_CALLS:
+                    yield module, node.lineno, verb
                 case _:
                     pass
 
@@ -442,6 +512,7 @@ RULES = [
     away_from_home,
     impure_in_core,
     past_the_world,
+    past_its_files,
     too_long,
     empty_names,
     without_docstring,
@@ -495,6 +566,14 @@ def test_the_source_keeps(rule):
         (past_the_world, "server/live.py", "async def wait():\n    await asyncio.sleep(1)"),
         (past_the_world, "detectors/live.py", "now = datetime.datetime.now()"),
         (past_the_world, "actions/live.py", "lock.acquire(timeout=1)"),
+        (past_its_files, "actions/live.py", "import smtplib"),
+        (past_its_files, "detectors/live.py", "def late():\n    from nats.aio.client import Client"),
+        (past_its_files, "local/live.py", "from sqlalchemy import text"),
+        (past_its_files, "trying/live.py", "import urllib.request"),
+        (past_its_files, "trying/live.py", "text = open('card.bicepl').read()"),
+        (past_its_files, "detectors/live.py", "text = Path('card.bicepl').read_text()"),
+        (past_its_files, "detectors/live.py", "file.write_bytes(b'')"),
+        (past_its_files, "local/live.py", "with Path(path).open('w') as stream: pass"),
         (too_long, "clock.py", "x = 1\n" * (LINES_AT_MOST + 1)),
         (empty_names, "utils.py", ""),
         (empty_names, "language/helpers.py", ""),
@@ -539,6 +618,8 @@ def test_a_rule_complains(rule, path, text):
         ("spark/stream.py", "from pyspark.sql import DataFrame\nfrom augury.engine.tick import tick"),
         ("engine/tick.py", "late = version.occ_time < tick"),
         ("server/live.py", "async def _wait(world):\n    await world.sleep(world.random.random() * world.monotonic())"),
+        ("detectors/live.py", "from urllib.parse import urlsplit\ncontent = world.files.read('in/A.jsonl')"),
+        ("local/store/live.py", "import sqlalchemy as sa"),
         ("local/running.py", "if tick is None or name == 'det_time' or len(det_time) > 1: pass"),
         (
             "local/store/tables.py",
@@ -561,6 +642,12 @@ def test_every_exception_for_the_world_is_needed():
     found = {str(module.path) for module, _, _ in _worldly(modules_below(SOURCE))}
     assert sorted(PAST_THE_WORLD.keys() - found) == []
     assert all(PAST_THE_WORLD.values())
+
+
+def test_every_exception_for_files_is_needed():
+    found = {_excepted(module) for module, _, _ in _outside(modules_below(SOURCE))}
+    assert sorted(PAST_ITS_FILES.keys() - found) == []
+    assert all(PAST_ITS_FILES.values())
 
 
 def reached_from(unit: str) -> set[str]:

@@ -36,7 +36,7 @@ def run_suites(
     suites: Annotated[list[str], typer.Argument(metavar="SUITE…", help="Suites of tests, in YAML.")],
     output: Annotated[Report, typer.Option("--output", help="Text, JUnit's XML, or one JSON object.")] = Report.TEXT,
     update: Annotated[bool, typer.Option("--update", help="Write what was got into the suites.")] = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Which arrival orders are tried where all are many.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which arrival orders `permutations: N` draws.")] = 1,
 ) -> None:
     """Run tests of programs: events that come, and what is expected of them."""
     if update and "-" in suites:

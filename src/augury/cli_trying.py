@@ -211,7 +211,7 @@ def why_not_command(
         if action is None:
             found = why_not(simulation, asked, seq)
         else:
-            found = why_not_acted(simulation, asked, action, None if at is None else moment_us(at))
+            found = why_not_acted(simulation, asked, action, None if at is None else moment_us(at), seq)
         _print(not_there_text(found), not_there_json(found), output)
 
 

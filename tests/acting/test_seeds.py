@@ -2,9 +2,10 @@
 
 Each seed decides a random program, its events, and everything that goes wrong: the engine follows the clock of its
 world, its store fails before or after it wrote, the process dies in the middle of that or between two instants, and
-another takes up what it left. In the end the history, the occurrences and the actions are those of the reference over
-what was posted, every action was carried out or is a dead letter with its reason, and those of one event came in
-order. The seed that fails is in the message: `one_world(SEED)` has it again, instant by instant.
+another takes up what it left. At times two engines are fed by the same detectors. In the end the history, the
+occurrences and the actions are those of the reference over what was posted, every action was carried out or is a dead
+letter with its reason, and those of one event came in order. The seed that fails is in the message: `one_world(SEED)`
+has it again, instant by instant.
 """
 
 from __future__ import annotations
@@ -124,12 +125,15 @@ class Target:
 
 @dataclass
 class Life:
-    """A program at work in a world; what dies is made anew from what was kept."""
+    """A program at work in a world; what dies is made anew from what was kept.
+
+    Every store has an engine of its own, all fed by the same detectors; the actions of the first are carried out.
+    """
 
     world: World
     case: Generated
     raws: tuple[Raw, ...]
-    store: FailingStore
+    stores: tuple[FailingStore, ...]
     target: Target
     crashes: int = 0
     reports: list[str] = field(default_factory=list)
@@ -141,6 +145,10 @@ class Life:
         self.over = asyncio.Event()
         for name in self.names:
             self.world.files.append(f"in/{name}.jsonl", b"")
+
+    @property
+    def store(self) -> FailingStore:
+        return self.stores[0]
 
     async def lead(self) -> None:
         """Let all events come, and one process after the other read them and act; then carry out what is left."""
@@ -165,22 +173,17 @@ class Life:
 
     async def be_at_work(self, seconds: float) -> None:
         """A process: it goes on for so long, or until it dies."""
-        world, chronon_us = self.world, self.case.program.settings.chronon_us
-        engine = LocalEngine(
-            self.case.program,
-            self.store,
-            environment=world,
-            snapshot_versions_min=world.random.choice([1, 5, 10_000]),
-        )
+        engines = [self.engine(store) for store in self.stores]
         try:
-            detectors = self.detectors(engine)
+            detectors = self.detectors(engines)
         except OSError:
             return  # what it remembers cannot be read just now
-        # What was posted to one that died before its first tick keeps its time.
-        began = min([world.now_us(), *(post.det_time for _, post in self.store.waiting())])
-        self.store.started = began // chronon_us * chronon_us
-        engine.when_kept = self.look
-        works = [engine.follow(), detectors.run(), self.deliverer().run(Ends.NEVER), self.over.wait()]
+        works = [
+            *(engine.follow() for engine in engines),
+            detectors.run(),
+            self.deliverer().run(Ends.NEVER),
+            self.over.wait(),
+        ]
         tasks = [asyncio.create_task(work) for work in works]
         try:
             done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -190,23 +193,38 @@ class Life:
         except Died:
             self.crashes += 1
         finally:
-            self.reports += engine.reports
+            self.reports += [report for engine in engines for report in engine.reports]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def engine(self, store: FailingStore) -> LocalEngine:
+        """An engine that goes on where the last one of its store ended."""
+        world, chronon_us = self.world, self.case.program.settings.chronon_us
+        least = world.random.choice([1, 5, 10_000])
+        engine = LocalEngine(self.case.program, store, environment=world, snapshot_versions_min=least)
+        # What was posted to one that died before its first tick keeps its time.
+        began = min([world.now_us(), *(post.det_time for _, post in store.waiting())])
+        store.started = began // chronon_us * chronon_us
+        engine.when_kept = self.look
+        return engine
+
     def look(self) -> None:
         """Note when all that came was read, and time has gone as far as it should."""
-        store, last = self.store, self.store.last_tick()
-        if last is None or last < self.case.until:
-            return
-        if {store.posted[place]["event_id"] for place in store.taken} == self.ids:
+        if all(map(self._is_done, self.stores)):
             self.over.set()
 
-    def detectors(self, engine: LocalEngine) -> Detectors:
+    def _is_done(self, store: FailingStore) -> bool:
+        last = store.last_tick()
+        if last is None or last < self.case.until:
+            return False
+        return {store.posted[place]["event_id"] for place in store.taken} == self.ids
+
+    def detectors(self, engines: Sequence[LocalEngine]) -> Detectors:
         every_us = self.world.random.randrange(2, 10) * SECOND
         detections = [Detection(name, name, SourceKind.FILE, f"in/{name}.jsonl", every_us) for name in self.names]
-        sinks = {"engine": EngineSink(engine, "engine")}
+        names = ("engine", "other")[: len(engines)]
+        sinks = {name: EngineSink(engine, name) for name, engine in zip(names, engines, strict=True)}
         return Detectors(
             opened(self.case.program, self.world, detections), sinks, "state", self.world, report=self.reports.append
         )
@@ -221,12 +239,29 @@ def _actions(plan):
     return [action for statement in plan.statements for action in statement.actions]
 
 
+def _case(seed: int) -> Generated:
+    """SELECTs in a quarter only: a DuckDB for every engine and every tick would take most of the time."""
+    match seed % 8:
+        case 0:
+            return generate_mixed(seed)
+        case 4:
+            return generate(seed)
+        case 2:
+            case = generate(seed)
+            plain = case.text.partition("CREATE COMPLEX")[0]
+            return replace(case, text=plain, program=compile(plain), selects={})
+        case _:
+            return generate_mixed(seed, is_small=True)
+
+
+def has_two_engines(seed: int) -> bool:
+    """Whether the detectors of a world feed two engines, each with a store of its own."""
+    return seed % 8 == 5
+
+
 def case_of(seed: int) -> tuple[Generated, tuple[Raw, ...]]:
     """A program and its events in order of time, each with an id and a time of its own: repeats are absorbed."""
-    case = generate_mixed(seed) if seed % 8 == 0 else generate(seed)
-    if seed % 4:  # a DuckDB for every engine and every tick would take most of the time
-        plain = case.text.partition("CREATE COMPLEX")[0]
-        case = replace(case, text=plain, program=compile(plain), selects={})
+    case = _case(seed)
     timed = sorted((raw for raw in case.raws if raw.det_time is not None), key=lambda raw: raw.det_time or 0)
     raws = [replace(r, event_id=f"e{n}", det_time=(r.det_time or 0) + n) for n, r in enumerate(timed)]
     return case, tuple(raws)
@@ -238,7 +273,8 @@ def lived(seed: int) -> Life:
     world = World(seed, now=(raws[0].det_time or 0) - seed % 7 * SECOND)
     calm = world.random.random()
     world.faults = Faults(0.2 * calm, 0.2 * calm, 0.05 * calm, 20.0 * calm)
-    life = Life(world, case, raws, FailingStore(case, world, 0.1 * calm), Target(world))
+    stores = tuple(FailingStore(case, world, 0.1 * calm) for _ in range(2 if has_two_engines(seed) else 1))
+    life = Life(world, case, raws, stores, Target(world))
     world.live(life.lead())
     return life
 
@@ -246,14 +282,15 @@ def lived(seed: int) -> Life:
 def one_world(seed: int) -> Life:
     """The world of a seed, lived to its end and compared with the reference."""
     life = lived(seed)
-    _as_the_reference_says(life)
+    for store in life.stores:
+        _as_the_reference_says(life, store)
     _all_carried_out(life)
     return life
 
 
-def _as_the_reference_says(life: Life) -> None:
+def _as_the_reference_says(life: Life, store: FailingStore) -> None:
     """What ticks did is what the reference says of all that was posted, each with the time that it got."""
-    program, store = life.case.program, life.store
+    program = life.case.program
     by_id = {raw.event_id: raw for raw in life.raws}
     read = {place: _as_read(store.posted[place], by_id, last) for place, last in sorted(store.taken.items())}
     assert {raw.event_id for raw in read.values()} == set(by_id), "all that came was read"
@@ -302,22 +339,31 @@ def _all_carried_out(life: Life) -> None:
         assert came == sorted(came), "those of one event come in order"
 
 
+KINDS_MIN = {"COMPOSITE": 40, "MATCH": 40, "SELECT": 15, "CLOCK": 25}
+"""Of a hundred worlds so many have a class of the kind, at least: what is rare is hardly tested."""
+
+
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_whatever_goes_wrong_the_end_is_as_the_reference_says(block: int) -> None:
-    crashes = 0
+    crashes, kinds = 0, dict.fromkeys(KINDS_MIN, 0)
     for seed in range(block * WORLDS // BLOCKS, (block + 1) * WORLDS // BLOCKS):
         try:
-            crashes += one_world(seed).crashes
+            life = one_world(seed)
         except BaseException as error:
             error.add_note(f"seed {seed}: tests.acting.test_seeds.one_world({seed})")
             raise
+        crashes += life.crashes
+        for kind in kinds:
+            kinds[kind] += f"AS {kind}" in life.case.text or f"CREATE {kind}" in life.case.text
     assert crashes > WORLDS // BLOCKS, "something did go wrong"
+    assert {kind: count for kind, count in kinds.items() if count * BLOCKS * 100 < KINDS_MIN[kind] * WORLDS} == {}
 
 
 def written(life: Life) -> list[tuple[int, object]]:
     """All that happened in a life, and when."""
     shown = {Ticked: lambda one: (one.tick, one.counts(), one.seconds, list(tick_lines(one)))}
-    diary = [(now, shown[Ticked](one) if isinstance(one, Ticked) else one) for now, one in life.store.diary]
+    told = [one for store in life.stores for one in store.diary]
+    diary = [(now, shown[Ticked](one) if isinstance(one, Ticked) else one) for now, one in told]
     return [*diary, (life.world.now_us(), [life.target.done, life.reports, life.crashes])]
 
 

@@ -65,8 +65,8 @@ MIXED_LIFESPANS = ("-1", "0s", "10s", "20s", "30s", "60s", "60s", "120s")
 MIXED_GAPS = (0, 200_000, SECOND, 2 * SECOND, 5 * SECOND, 7 * SECOND, 12 * SECOND)
 
 
-def generate_mixed(seed: int) -> Generated:
-    """The case of a seed, with at least one MATCH or COMPOSITE class."""
+def generate_mixed(seed: int, *, is_small: bool = False) -> Generated:
+    """The case of a seed, with at least one MATCH or COMPOSITE class; a small one has no SELECT, and is short."""
     random = Random(f"mixed {seed}")
     # The reference lists every tuple of a MATCH, so deep ones have short histories.
     depth, most = random.choice([(1, 22), (1, 22), (2, 12)])
@@ -86,7 +86,10 @@ def generate_mixed(seed: int) -> Generated:
         statements.append(f"{head} {lifespan}{_statements(random, TIMELY, TIMELY_ARGUMENTS)};\n")
     known = list(subscribed)
     selects: dict[str, Select] = {}
-    ways = ["detect", *random.choices(["select", "detect"], k=random.choice([1, 1, 2, 2, 3]))]
+    if is_small:
+        most, ways = 12, ["detect"] * random.choice([1, 1, 2, 2, 3])
+    else:
+        ways = ["detect", *random.choices(["select", "detect"], k=random.choice([1, 1, 2, 2, 3]))]
     random.shuffle(ways)
     for name, way in zip("CDEF", ways, strict=False):
         while True:

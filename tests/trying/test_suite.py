@@ -7,6 +7,8 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,10 +17,13 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from augury.algebra.program import Program
 from augury.cli_test import register
 from augury.diagnostics import Span
+from augury.trying import suite_run
 from augury.trying.suite import Kind, Said
-from augury.trying.suite_bound import Row
+from augury.trying.suite_bound import Ran, Row
+from augury.trying.suite_engines import InProcess
 from augury.trying.suite_orders import all_orders, every_order
 
 ROOT = Path(__file__).parents[2]
@@ -295,6 +300,26 @@ def test_more_orders_than_can_be_tried_are_a_failure(tmp_path: Path) -> None:
     (failure,) = failures(suite(tmp_path, logins(10)))
     assert failure["message"] == "there are 3,628,800 arrival orders, more than the 50,000 that are tried"
     assert failure["notes"][0] == "write `permutations: 500` to try as many of them, drawn by --seed"
+
+
+def test_another_engine_that_prints_something_else_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def elsewhere(program: Program, engine: str, rows: Sequence[Row], until_us: int | None) -> Ran:
+        ran = InProcess(program).run(rows, until_us)
+        got = (replace(one, line={**one.line, "card": 7}) if one.name == "Quick" else one for one in ran.got)
+        return replace(ran, got=tuple(got))
+
+    monkeypatch.setattr(suite_run, "run_elsewhere", elsewhere)
+    path = suite(tmp_path, f"events:\n      {WARM}\n    expect_some: [Quick]", head="engines: [local, spark]\n")
+    here, there = json.loads(run(path, "--output", "json").stdout)["suites"][0]["tests"]
+    assert (here["engine"], here["passed"]) == ("local", True)
+    assert (there["engine"], there["passed"]) == ("spark", False)
+    (failure,) = there["failures"]
+    assert failure["message"] == "`spark` prints something else than `local`"
+    (line,) = [one for one in failure["lines"] if one["differs"]]
+    assert line["expected"] == "Quick(card=1, amount=9.5) at 10s seen 12s"
+    assert line["got"] == "Quick(card=7, amount=9.5) at 10s seen 12s"
+    text = run(path).stdout
+    assert "`spark` prints something else than `local`" in text
 
 
 def test_of_many_orders_as_many_are_tried_as_asked_for_and_the_seed_decides(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from augury.cli_trying import register
 from augury.trying.simulate import simulation
 from augury.trying.why import why
 from augury.trying.why_asked import asked_about
+from augury.trying.why_events import WHY_VERSIONS_MAX
 from augury.trying.why_not import why_not
 
 ROOT = Path(__file__).parents[2]
@@ -174,6 +175,43 @@ def test_what_has_no_key_is_named_by_seq_or_attributes(cards: list[str], tmp_pat
     for words in (("--seq", "3"), ("--key", "amount=5")):
         found = json.loads(run("why", *cards, "--event", "Withdrawal", *words, "--output", "json")[1])
         assert found["version"]["seq"] == 3
+
+
+# ---- long histories and rows that are not traced -----------------------------------------------------------------
+
+
+@pytest.fixture
+def long_cards(tmp_path: Path) -> list[str]:
+    """A card that is used at once, and another after more versions than are read again for each event."""
+    (tmp_path / "long.bicepl").write_text(PROGRAM)
+    lines = [{"event": "Login", "card": 1}, {"event": "Withdrawal", "card": 1, "amount": 5}]
+    lines += [{"event": "Limit", "card": card, "most": 1} for card in range(WHY_VERSIONS_MAX)]
+    lines += [{"event": "Login", "card": 2}, {"event": "Withdrawal", "card": 2, "amount": 5}]
+    minutes = ["00", "00", *["01"] * (len(lines) - 2)]
+    times = [f"2026-01-01T09:{minute}:00.{place:03}Z" for place, minute in enumerate(minutes)]
+    rows = [json.dumps({**line, "occ_time": time}) for line, time in zip(lines, times, strict=True)]
+    (tmp_path / "long.jsonl").write_text("\n".join(rows) + "\n")
+    return [str(tmp_path / "long.bicepl"), "--events", str(tmp_path / "long.jsonl")]
+
+
+def test_a_simulation_leaves_parts_out_in_long_histories_and_why_tells_them(long_cards: list[str]) -> None:
+    _, text, _ = run("simulate", *long_cards, "--output", "ndjson")
+    quick = [one for line in text.splitlines() for one in json.loads(line)["derived"] if one["event"] == "Quick"]
+    parts = [[part for one in found["why"]["constituents"] for part in one["parts"]] for found in quick]
+    assert parts == [["Login(card)", "Withdrawal(card, _)"], ["a constituent", "a constituent"]]
+    assert [one.get("note") for one in quick] == [
+        None,
+        "parts are told of histories of at most 500 versions; `augury why` tells them of any",
+    ]
+    _, told, _ = run("why", *long_cards, "--event", "Quick", "--key", "2")
+    assert "as Login(card)" in told
+    assert "as Withdrawal(card, _)" in told
+    assert "at most 500" not in told
+
+
+def test_a_row_that_is_not_traced_has_no_constituents(cards: list[str]) -> None:
+    _, text, _ = run("why", *cards, "--event", "Total", "--key", "1")
+    assert "its row comes of an aggregate, DISTINCT, window or the like over Withdrawal, and is not traced" in text
 
 
 # ---- why not -----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from augury.engine.known import KnownIds
 from augury.engine.plan import EnginePlan, engine_plan, ticks_too_often
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, require_few_due, ticks
-from augury.engine.ticked import Action, Ticked
+from augury.engine.ticked import Action, FiredTrigger, Ticked
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import came
 from augury.history.raw import Rejected
@@ -52,6 +52,7 @@ class Simulation:
     refused: list[Refused] = field(init=False, default_factory=list)
     acts: list[tuple[Action, EventKey]] = field(init=False, default_factory=list)
     """Every action of a statement so far, with the event that it fired for."""
+    firings: list[FiredTrigger] = field(init=False, default_factory=list)
     _is_over: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +96,7 @@ class Simulation:
         columns = (rejected.place, rejected.event, rejected.reason, rejected.raw)
         self.refused += [Refused(*row) for row in zip(*columns, strict=True)]
         acts = (action for action in ticked.action_rows() if action.trigger is None)
+        self.firings += ticked.firings
         self.acts += zip(acts, _events(self.record, ticked), strict=True)
         return noted
 

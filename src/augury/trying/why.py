@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from augury.algebra.program import Program
 from augury.diagnostics import closest
 from augury.event import key_of
 from augury.kernels.told import Why
@@ -16,6 +17,7 @@ from augury.trying.simulate_record import EventKey, Record, Version
 from augury.trying.why_asked import Asked, Unanswerable, event_asked
 from augury.trying.why_conditions import look_at
 from augury.trying.why_events import why_of
+from augury.trying.why_rules import Ruled, action_names, why_ruled
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class Answer:
     """What was asked about, and as known at which tick; the version explained, and why it is there.
 
     `versions` are all of the event that were known, `known` those of the events it is made of. Of an action, `acted`
-    says what its condition saw, and `old` is the version that it called OLD.
+    says what its condition saw, and `old` is the version that it called OLD; of one that a rule did, `ruled` has the
+    rule and its firing.
     """
 
     asked: str
@@ -44,6 +47,7 @@ class Answer:
     left: int | None = None
     acted: Acted | None = None
     old: Version | None = None
+    ruled: Ruled | None = None
 
 
 def why(simulation: Simulation, asked: Asked, seq: int | None = None) -> Answer:
@@ -54,11 +58,15 @@ def why(simulation: Simulation, asked: Asked, seq: int | None = None) -> Answer:
 
 
 def why_acted(simulation: Simulation, asked: Asked, action: str, seq: int | None = None) -> Answer:
-    """Why an action fired for an event, the last time it did; raises `Unanswerable`."""
-    require_action(asked, action)
+    """Why an action fired for an event, the last time a statement or a rule did it; raises `Unanswerable`."""
+    require_action(simulation.program, asked, action)
     record = ran(simulation)
     event = event_asked(record, asked, seq)
+    versions = [one for one in record.of_event[event] if seq is None or one.seq == seq]
+    ruled = why_ruled(simulation, versions, action)
     found = [(one, of) for one, of in simulation.acts if of == event and key_of(one.name) == key_of(action)]
+    if ruled is not None and (not found or found[-1][0].tick < ruled.tick):
+        return _answer_ruled(record, asked, event, ruled)
     if not found:
         raise Unanswerable(
             f"`{action}` has not fired for {asked.text} by then",
@@ -68,20 +76,33 @@ def why_acted(simulation: Simulation, asked: Asked, action: str, seq: int | None
     tick = acted.action.tick
     look = look_at(record, event, tick)
     answer = _answer(record, asked, event, acted.version)
-    versions = tuple(version for version in answer.versions if version.tick <= tick)
+    known = tuple(version for version in answer.versions if version.tick <= tick)
     old = None if look is None else look.old
-    return replace(answer, tick=tick, versions=versions, left=None, acted=acted, old=old)
+    return replace(answer, tick=tick, versions=known, left=None, acted=acted, old=old)
 
 
-def require_action(asked: Asked, action: str) -> None:
-    """Raise `Unanswerable` for an action that no statement of the class has."""
+def _answer_ruled(record: Record, asked: Asked, event: EventKey, ruled: Ruled) -> Answer:
+    """What a rule did, with the versions of the event that were known when it did it."""
+    known = tuple(one for one in record.of_event[event] if one.tick <= ruled.tick)
+    return Answer(asked.text, ruled.tick, known[-1], known, None, "", (), ruled=ruled)
+
+
+def does(asked: Asked, action: str) -> bool:
+    """Whether a statement of the class does an action."""
+    return any(key_of(call.name) == key_of(action) for one in asked.plan.statements for call in one.actions)
+
+
+def require_action(program: Program, asked: Asked, action: str) -> None:
+    """Raise `Unanswerable` for an action that neither a statement of the class has nor a rule of any trigger."""
     names = list(dict.fromkeys(call.name for one in asked.plan.statements for call in one.actions))
+    names += [name for name in action_names(program) if name not in names]
     if key_of(action) in map(key_of, names):
         return
     meant = closest(action, names)
-    listed = f"it has {', '.join(names)}" if names else "it has none: actions belong to the class whose ON says DO"
+    none = "there is none: actions belong to the class whose ON says DO, or to the rules of triggers"
+    listed = f"there are {', '.join(names)}" if names else none
     raise Unanswerable(
-        f"no statement of `{asked.event_class.name}` does `{action}`",
+        f"no statement of `{asked.event_class.name}` does `{action}`, nor does a rule of any trigger",
         f"did you mean `{meant}`?" if meant else listed,
     )
 

@@ -6,7 +6,7 @@ COMPOSITE are asked of their kernels, at the last version that has to do with th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
@@ -22,11 +22,12 @@ from augury.kernels.told import WhyNot
 from augury.trying.shown import Refused
 from augury.trying.simulate import Simulation
 from augury.trying.simulate_record import EventKey, Record, Version, shown_value
-from augury.trying.why import ran, require_action
+from augury.trying.why import does, ran, require_action
 from augury.trying.why_asked import Asked, Unanswerable, event_asked, no_such_event, versions_asked
 from augury.trying.why_conditions import look_at, values_of, why_not_fired
 from augury.trying.why_detected import Wanted, came, is_timed, of_key, wanted_by
 from augury.trying.why_events import UNTOLD, reads_of
+from augury.trying.why_rules import NotRuled, Ruled, rules_doing, why_not_ruled
 from augury.trying.why_select import why_no_row
 
 
@@ -45,7 +46,8 @@ class Statement:
 class NotThere:
     """What was asked about at which tick, and what was missing first; `took_place` says that nothing was.
 
-    `looked_at` is the version whose arrival was looked at, `versions` are those of the event that were known.
+    `looked_at` is the version whose arrival was looked at, `versions` are those of the event that were known. Of an
+    action there are the `statements` of the class and the `rules` of triggers that do it.
     """
 
     asked: str
@@ -57,6 +59,7 @@ class NotThere:
     versions: tuple[Version, ...] = ()
     statements: tuple[Statement, ...] = ()
     action: str | None = None
+    rules: tuple[NotRuled, ...] = ()
 
 
 def why_not(simulation: Simulation, asked: Asked, seq: int | None = None) -> NotThere:
@@ -175,13 +178,20 @@ def _asked(record: Record, asked: Asked, wanted: list[Wanted], seq: int | None, 
 # ---- actions -----------------------------------------------------------------------------------------------------
 
 
-def why_not_acted(simulation: Simulation, asked: Asked, action: str, at_us: int | None) -> NotThere:
-    """What kept an action from firing for an event at a tick: of each statement that does it, the part that failed."""
-    require_action(asked, action)
+def why_not_acted(
+    simulation: Simulation, asked: Asked, action: str, at_us: int | None, seq: int | None = None
+) -> NotThere:
+    """What kept an action from firing for an event at a tick: of each statement that does it, the part that failed.
+
+    Where rules do it, what kept their triggers or them from doing so at the last version known by then, or at `seq`.
+    """
+    require_action(simulation.program, asked, action)
     record = ran(simulation)
     if not versions_asked(record, asked):
         raise no_such_event(record, asked)
-    event = event_asked(record, asked, None)
+    event = event_asked(record, asked, seq)
+    if not does(asked, action):
+        return _not_ruled(simulation, asked, event, action, seq)
     tick = _tick_asked(record, event, at_us)
     versions = tuple(one for one in record.of_event[event] if one.tick <= tick)
     look = look_at(record, event, tick)
@@ -200,7 +210,27 @@ def why_not_acted(simulation: Simulation, asked: Asked, action: str, at_us: int 
         values = values_of(look, statement.condition, name)
         found.append(Statement(number + 1, dump(statement.condition), failed.part, failed.sentence, values))
     first = found[0]
-    return NotThere(asked.text, tick, False, first.part, first.sentence, look.new, versions, tuple(found), action)
+    there = NotThere(asked.text, tick, False, first.part, first.sentence, look.new, versions, tuple(found), action)
+    if look.new.tick != tick or not rules_doing(simulation.program, action):
+        return there
+    ruled = _not_ruled(simulation, asked, event, action, look.new.seq)
+    return ruled if ruled.took_place else replace(there, rules=ruled.rules)
+
+
+def _not_ruled(simulation: Simulation, asked: Asked, event: EventKey, action: str, seq: int | None) -> NotThere:
+    """What kept rules from doing an action at a version, by itself the last: triggers look when one is read."""
+    known = [one for one in simulation.record.of_event[event] if seq is None or one.seq == seq]
+    version = known[-1]
+    versions = tuple(one for one in simulation.record.of_event[event] if one.tick <= version.tick)
+    found: list[NotRuled] = []
+    for one in why_not_ruled(simulation, version, action):
+        if isinstance(one, Ruled):
+            said = f"`{one.did.name}` was done, by rule {one.rule.rule} of trigger {one.triggered.trigger}"
+            sentence = f"{said}: `augury why` says why"
+            return NotThere(asked.text, version.tick, True, "", sentence, version, versions, (), action)
+        found.append(one)
+    first, tick = found[0], version.tick
+    return NotThere(asked.text, tick, False, first.part, first.sentence, version, versions, (), action, tuple(found))
 
 
 def _tick_asked(record: Record, event: EventKey, at_us: int | None) -> int:

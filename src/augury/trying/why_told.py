@@ -11,11 +11,14 @@ from typing import Any
 from augury.algebra.scalar import Constant
 from augury.clock import show_time
 from augury.history.raw import json_literal
+from augury.kernels.firing import Outcome
 from augury.kernels.told import Constituent
+from augury.trying.firings import deed_text, heading, triggered_json
 from augury.trying.shown import acted_json, version_json, why_json
-from augury.trying.simulate_record import SELECTED, Version, plain_value, shown_value
+from augury.trying.simulate_record import SELECTED, Version, event_text, plain_value, shown_value
 from augury.trying.why import Answer, Known
 from augury.trying.why_not import NotThere
+from augury.trying.why_rules import Ruled
 
 
 def answer_text(answer: Answer) -> str:
@@ -26,7 +29,9 @@ def answer_text(answer: Answer) -> str:
         lines += [f"    {line}" for line in values_lines(answer.acted.values)]
         lines += [f"  NEW  {_version(answer.version)}"]
         lines += [f"  OLD  {_version(answer.old)}" if answer.old else "  OLD  there is none"]
-    lines += why_lines(answer) if answer.acted is None or answer.why is not None else []
+    lines += [] if answer.ruled is None else _ruled_lines(answer.ruled)
+    is_plain = answer.acted is None and answer.ruled is None
+    lines += why_lines(answer) if is_plain or answer.why is not None else []
     lines += _versions(f"versions of {answer.asked} known then", answer.versions)
     for one in answer.known:
         lines += _versions(f"versions of {one.text} known then", one.versions) if len(one.versions) > 1 else []
@@ -39,12 +44,29 @@ def _title(answer: Answer) -> str:
         return (
             f"{answer.acted.action.name}({arguments}) fired for {answer.asked}\n  at the tick {show_time(answer.tick)}"
         )
+    if answer.ruled is not None:
+        return f"{deed_text(answer.ruled.did)} was done for {answer.asked}\n  at the tick {show_time(answer.tick)}"
     version, known = answer.version, f", as known at {show_time(answer.tick)}"
     if version.is_withdrawal:
         return f"{answer.asked} is not there{known}: it was withdrawn at the tick {show_time(version.tick)}"
     if answer.left is not None:
         return f"{answer.asked} is not there{known}: it expired, and was purged at the tick {show_time(answer.left)}"
     return f"{answer.asked} is there{known}"
+
+
+def _ruled_lines(ruled: Ruled) -> list[str]:
+    """The rule that did it and its condition, the trigger that fired, and what it fired with."""
+    rule = event_text(ruled.rule.rule, [value for _, value in ruled.rule.arguments])
+    trigger, at = heading(ruled.triggered)
+    lines = [f"  by rule {rule} of trigger {trigger}, which fired {at}"]
+    if ruled.rule.condition is None:
+        lines.append("    it has no CONDITION")
+    else:
+        held = "holds" if ruled.rule.outcome is Outcome.HELD else "does not hold, so this is its ALTERNATIVEACTION"
+        lines.append(f"    CONDITION {ruled.rule.condition} {held}")
+        lines += [f"      {line}" for line in values_lines(ruled.values)]
+    lines += [f"    failed: {ruled.did.failure}"] if ruled.did.failure is not None else []
+    return [*lines, *_versions("made of", ruled.made_of)]
 
 
 def why_lines(answer: Answer) -> list[str]:
@@ -100,7 +122,10 @@ def not_there_text(answer: NotThere) -> str:
     lines = [f"{answer.asked} {verb} at the tick {show_time(answer.tick)}"]
     for one in answer.statements:
         lines += [f"  statement {one.number}: ON {one.condition}", f"    {one.sentence}"]
-    if not answer.statements:
+    for rule in answer.rules:
+        condition = "" if rule.condition is None else f": CONDITION {rule.condition}"
+        lines += [f"  rule {rule.rule} of trigger {rule.trigger}{condition}", f"    {rule.sentence}"]
+    if not answer.statements and not answer.rules:
         lines.append(f"  {answer.sentence}")
         lines += [f"  because of {answer.part}"] if answer.part and answer.part not in answer.sentence else []
     if answer.looked_at is not None and answer.looked_at not in answer.versions:
@@ -128,7 +153,22 @@ def answer_json(answer: Answer) -> dict[str, Any]:
     if answer.acted is not None:
         old = None if answer.old is None else version_json(answer.old)
         found["action"] = {**acted_json(answer.acted), "new": version_json(answer.version), "old": old}
+    if answer.ruled is not None:
+        found["action"] = _ruled_json(answer.ruled)
     return found
+
+
+def _ruled_json(ruled: Ruled) -> dict[str, Any]:
+    """What a rule did, with its firing as simulations tell it."""
+    return {
+        "action": ruled.did.name,
+        "args": [plain_value(one) for one in ruled.did.arguments],
+        "rule": ruled.rule.rule,
+        "outcome": ruled.rule.outcome.value,
+        "condition": ruled.rule.condition,
+        "values": {name: plain_value(value) for name, value in ruled.values.items()},
+        "firing": triggered_json(ruled.triggered),
+    }
 
 
 def _known_json(known: Known) -> dict[str, Any]:
@@ -155,5 +195,16 @@ def not_there_json(answer: NotThere) -> dict[str, Any]:
                 "values": {name: plain_value(value) for name, value in one.values.items()},
             }
             for one in answer.statements
+        ],
+        "rules": [
+            {
+                "trigger": one.trigger,
+                "rule": one.rule,
+                "condition": one.condition,
+                "part": one.part,
+                "sentence": one.sentence,
+                "values": {name: plain_value(value) for name, value in one.values.items()},
+            }
+            for one in answer.rules
         ],
     }
