@@ -357,7 +357,7 @@ def test_an_action_becomes_an_event_once(tmp_path: Path) -> None:
 
 
 def test_an_action_is_posted_over_http() -> None:
-    answers = iter([{"taken": 1, "refused": []}, {"taken": 0, "refused": [{"line": 1, "reason": "no number"}]}])
+    answers = iter([{"accepted": 1, "refused": []}, {"accepted": 0, "refused": [{"line": 1, "reason": "no number"}]}])
     got: list[Any] = []
 
     async def take(request: web.Request) -> web.Response:
