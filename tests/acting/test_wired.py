@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from augury.actions import python
 from augury.actions.envelope import signature, signing_keys
 from augury.detectors.opening import opened
 from augury.detectors.run import Detectors
@@ -114,6 +115,29 @@ def test_an_action_goes_from_its_bind_to_its_target(
     fired, got = asyncio.run(work())
     assert sorted(one["arguments"] for one in fired) == [["low", "eggs", 12.5], ["low", "milk", 2]]
     assert sorted(got, key=_key) == sorted(fired, key=_key), "those of different events go side by side"
+
+
+def test_an_action_goes_to_the_function_of_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing binds it: a package that is installed says that it carries it out."""
+    got, about = tmp_path / "got", tmp_path / "shop_wired-1.0.dist-info"
+    (tmp_path / "shop_wired_point.py").write_text(
+        "from pathlib import Path\n"
+        "def inform(what, resource, amount, delivery):\n"
+        f"    with Path({str(got)!r}).open('a') as file:\n"
+        "        file.write(delivery.json() + '\\n')\n"
+    )
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-wired\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[augury.actions]\nTell = shop_wired_point:inform\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(python, "_REGISTERED", {})
+
+    async def work() -> list[Any]:
+        async with asyncio.timeout(60):
+            return await carried_out(tmp_path / "store.db", "")
+
+    fired = asyncio.run(work())
+    assert sorted(_lines(got), key=_key) == sorted(fired, key=_key)
 
 
 # ---- DETECT ----------------------------------------------------------------------------------------------
