@@ -39,6 +39,7 @@ from augury.actions.webhook import Webhook, outcome_of, retry_after
 from augury.environment import real
 from augury.local.running import LocalEngine
 from augury.local.store.waiting import Waiting
+from tests.acting.sensing import serving
 from tests.acting.targets import START, carried_out, delivery, drip, dripping_head, free_port, hang, program, target
 from tests.clocks import Clock
 
@@ -133,6 +134,9 @@ def test_a_secret_that_is_none_is_refused(secret: str) -> None:
         (204, Delivered()),
         (301, Dead(f"answered 301 Moved Permanently to http://x/: {REDIRECTED}", True)),
         (400, Dead("answered 400 Bad Request")),
+        (401, Dead("answered 401 Unauthorized", True, is_refusal=True)),
+        (403, Dead("answered 403 Forbidden", True, is_refusal=True)),
+        (407, Dead("answered 407 Proxy Authentication Required", True, is_refusal=True)),
         (404, Dead("answered 404 Not Found", True)),
         (410, Dead("answered 410 Gone", True)),
         (408, Again("answered 408 Request Timeout", 7.0)),
@@ -385,6 +389,31 @@ def test_an_action_is_posted_over_http() -> None:
             "resource": "milk",
             "amount": 2,
         }
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (401, Again("the engine answered 401", is_refusal=True)),
+        (403, Again("the engine answered 403", is_refusal=True)),
+        (429, Again("the engine answered 429")),
+        (503, Again("the engine answered 503")),
+        (404, Dead("the engine answered 404: no")),
+    ],
+)
+def test_what_an_engine_answers_to_an_event(status: int, outcome: Outcome) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status, text="no")
+
+    async def work() -> None:
+        async with serving({"/v1/events": refuse}) as url:
+            executor = Event("Approved", ("resource", "amount"), HttpPoster(url), 20)
+            assert await tried(executor, delivery(1, "milk", 2)) == [outcome]
+        [gone] = await tried(executor, delivery(1, "milk", 2))
+        assert isinstance(gone, Again)
+        assert not gone.is_refusal
 
     run(work())
 
