@@ -36,6 +36,10 @@ class NotPublic(Unreachable):
     """An address of this machine or of a network that is not public, asked for by one who may not."""
 
 
+class NotTrusted(Unreachable):
+    """The other side has a certificate that this machine does not trust."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request over HTTP. `seconds` is how long all of it may take.
@@ -231,6 +235,10 @@ class RealNetwork:
                 return Response(answer.status, headers, bytes(body), str(answer.url), cookies)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {asked.seconds:g} s") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            wrong = error.certificate_error
+            why = getattr(wrong, "verify_message", "") or str(wrong)
+            raise NotTrusted(f"the certificate of `{error.host}` is not to be trusted: {why}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(cause := getattr(error, "os_error", error), NotPublic):
                 raise cause from None

@@ -22,12 +22,13 @@ from augury.detectors.run import Detectors, Pace
 from augury.detectors.sinks import NotTaken
 from augury.environment import Environment, real
 
-PROGRAM: Program = compile_program("""
+PROGRAM_TEXT = """
 SET CHRONON 1s;
 CREATE MUTABLE SUBSCRIBED EVENT CLASS Delivery (resource VARCHAR(30), amount NUMERIC) ID (resource) LIFESPAN (14d);
 CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Reading (sensor INT, heat DOUBLE) ID () LIFESPAN (1d);
 CREATE IMMUTABLE SUBSCRIBED EVENT CLASS News (title VARCHAR, link VARCHAR) ID (link) LIFESPAN (1d);
-""")
+"""
+PROGRAM: Program = compile_program(PROGRAM_TEXT)
 
 QUICK = Pace(first_seconds=0.02, longest_seconds=0.1)
 EVERY_US = 20_000

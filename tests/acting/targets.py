@@ -8,16 +8,24 @@ import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from augury.actions.delivery import Delivery
+from augury.actions.binding import Surroundings
+from augury.actions.deliver import Ends
+from augury.actions.delivery import Delivery, delivery_of
+from augury.actions.run import carry_out, opened
+from augury.actions.settings import read_settings
 from augury.algebra.program import Program
 from augury.api import check
 from augury.engine.ticked import Action
+from augury.local.running import LocalEngine
 from augury.local.store import tables as s
 from augury.local.store.sql import open_store
+from augury.local.store.waiting import State, Wanted
+from tests.clocks import Clock
 
 START = 1_767_258_000_000_000  # 2026-01-01T09:00:00Z
 SECOND = 1_000_000
@@ -58,6 +66,33 @@ def fill(url: str, actions: Sequence[Action]) -> None:
             connection.execute(s.outbox.insert(), [action_row(one) for one in actions])
 
 
+LOW = """
+SET CHRONON 1s;
+CREATE MUTABLE SUBSCRIBED EVENT CLASS Low (resource STRING, amount NUMERIC) ID (resource) LIFESPAN (5d)
+  ON ANNOUNCEMENT DO tell('low', NEW.resource, NEW.amount);
+"""
+
+
+async def carried_out(store: Path, text: str, settings: str = "") -> list[dict[str, Any]]:
+    """Let two events fire in an engine with this text beside `LOW`, and carry out what waits, as commands do.
+
+    Gives the data of each action as it waited; all have to be delivered.
+    """
+    wanted = program(f"{LOW}{text}")
+    with LocalEngine(wanted, store, environment=Clock(START)) as engine:
+        for resource, amount in (("milk", 2), ("eggs", 12.5)):
+            engine.post({"event": "Low", "resource": resource, "amount": amount})
+        engine.environment = None
+        engine.advance_to("2026-01-01T10:00:00Z")
+    around = Surroundings(wanted, read_settings(f"[actions]\n{settings}"))
+    told: list[str] = []
+    await carry_out(str(store), around, Ends.ONCE, told.append)
+    with opened(str(store)) as outbox:
+        listed = list(outbox.listed(Wanted()))
+    assert [(one.state, one.reason) for one in listed] == [(State.DELIVERED, "")] * 2, told
+    return [delivery_of(one.action).data() for one in listed]
+
+
 @dataclass
 class Target:
     """A server on loopback that counts what it got, by idempotency key, and behaves as it is told."""
@@ -65,6 +100,7 @@ class Target:
     url: str = ""
     got: list[str] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
 
 
@@ -81,6 +117,7 @@ async def target(behave: Behaviour | None = None) -> AsyncIterator[Target]:
         count = len(found.got)
         found.got.append(request.headers["idempotency-key"])
         found.bodies.append(json.loads(body))
+        found.raw.append(body)
         found.headers.append(dict(request.headers))
         answer = behave(request, count) if behave is not None else None
         if asyncio.iscoroutine(answer):

@@ -107,7 +107,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await work
 
     asyncio.run(limited())
@@ -348,6 +348,36 @@ def test_a_target_that_fails_again_and_again_is_told_once_and_that_it_is_back() 
     run(work())
     assert "503" in told[0]
     assert told[1].endswith(": it goes on")
+
+
+def test_an_action_that_is_not_let_in_is_told_at_once_and_what_is_beside_it_does_not_count() -> None:
+    """Two webhooks of one host, and a third with the secret of the first: another's success says nothing of theirs."""
+    told: list[str] = []
+
+    async def work() -> None:
+        refused: list[str] = []
+
+        def some_secrets_are_wrong(request: web.Request, _: int) -> web.Response | None:
+            if request.path == "/order" or len(refused) >= 4:
+                return None
+            refused.append(request.path)
+            return web.Response(status=403)
+
+        async with target(some_secrets_are_wrong) as found, real() as environment:
+            place = found.url.removesuffix("/hook")
+            carriers = {name: Carrier(Webhook(f"{place}/{name}", 20, {}, (), False), 8, 1) for name in NAMES}
+            key = {"resource": "milk"}  # one after the other: each is refused, another let in, and again
+            outbox = MemoryOutbox([action(n, NAMES[n % 3], key) for n in range(9)])
+            deliverer = Deliverer(outbox, carriers, environment, report=told.append)
+            await deliverer.run(Ends.SETTLED)
+            assert refused == ["/tell", "/log", "/tell", "/log"]
+            assert (deliverer.counts.delivered, deliverer.counts.dead) == (5, 4)
+        assert told == [f"{place}: answered 403 Forbidden", f"{place}: it goes on"]
+
+    run(work())
+
+
+NAMES = ("tell", "order", "log")
 
 
 # ---- living --------------------------------------------------------------------------------------------------------

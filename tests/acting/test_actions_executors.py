@@ -39,7 +39,8 @@ from augury.actions.webhook import Webhook, outcome_of, retry_after
 from augury.environment import real
 from augury.local.running import LocalEngine
 from augury.local.store.waiting import Waiting
-from tests.acting.targets import START, delivery, drip, dripping_head, free_port, hang, program, target
+from tests.acting.sensing import serving
+from tests.acting.targets import START, carried_out, delivery, drip, dripping_head, free_port, hang, program, target
 from tests.clocks import Clock
 
 REDIRECTED = "redirects are not followed, bind the action to where it is"
@@ -48,7 +49,7 @@ SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123456789abcdef").decode
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     async def limited() -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await work
 
     return asyncio.run(limited())
@@ -133,6 +134,9 @@ def test_a_secret_that_is_none_is_refused(secret: str) -> None:
         (204, Delivered()),
         (301, Dead(f"answered 301 Moved Permanently to http://x/: {REDIRECTED}", True)),
         (400, Dead("answered 400 Bad Request")),
+        (401, Dead("answered 401 Unauthorized", True, is_refusal=True)),
+        (403, Dead("answered 403 Forbidden", True, is_refusal=True)),
+        (407, Dead("answered 407 Proxy Authentication Required", True, is_refusal=True)),
         (404, Dead("answered 404 Not Found", True)),
         (410, Dead("answered 410 Gone", True)),
         (408, Again("answered 408 Request Timeout", 7.0)),
@@ -363,7 +367,7 @@ def test_an_action_becomes_an_event_once(tmp_path: Path) -> None:
 
 
 def test_an_action_is_posted_over_http() -> None:
-    answers = iter([{"taken": 1, "refused": []}, {"taken": 0, "refused": [{"line": 1, "reason": "no number"}]}])
+    answers = iter([{"accepted": 1, "refused": []}, {"accepted": 0, "refused": [{"line": 1, "reason": "no number"}]}])
     got: list[Any] = []
 
     async def take(request: web.Request) -> web.Response:
@@ -391,6 +395,31 @@ def test_an_action_is_posted_over_http() -> None:
             "resource": "milk",
             "amount": 2,
         }
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (401, Again("the engine answered 401", is_refusal=True)),
+        (403, Again("the engine answered 403", is_refusal=True)),
+        (429, Again("the engine answered 429")),
+        (503, Again("the engine answered 503")),
+        (404, Dead("the engine answered 404: no")),
+    ],
+)
+def test_what_an_engine_answers_to_an_event(status: int, outcome: Outcome) -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status, text="no")
+
+    async def work() -> None:
+        async with serving({"/v1/events": refuse}) as url:
+            executor = Event("Approved", ("resource", "amount"), HttpPoster(url), 20)
+            assert await tried(executor, delivery(1, "milk", 2)) == [outcome]
+        [gone] = await tried(executor, delivery(1, "milk", 2))
+        assert isinstance(gone, Again)
+        assert not gone.is_refusal
 
     run(work())
 
@@ -549,7 +578,8 @@ def test_nats_that_is_not_there_is_tried_again() -> None:
     assert isinstance(outcome, Again)
 
 
-def test_mqtt_has_the_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_mqtt_has_the_message(tmp_path: Path, qos: int) -> None:
     name = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
     assert name, "install mosquitto: apt-get install mosquitto"
     port = free_port()
@@ -560,38 +590,36 @@ def test_mqtt_has_the_message(tmp_path: Path) -> None:
         import paho.mqtt.client as mqtt
         from paho.mqtt.enums import CallbackAPIVersion
 
-        got: list[bytes] = []
+        got: list[tuple[int, bytes]] = []
         listening = mqtt.Client(CallbackAPIVersion.VERSION2)
         subscribed: list[bool] = []
-        listening.on_message = lambda client, data, message: got.append(bytes(message.payload))
+        listening.on_message = lambda client, data, message: got.append((message.qos, bytes(message.payload)))
         listening.on_subscribe = lambda *_: subscribed.append(True)
         listening.connect("127.0.0.1", port)
-        listening.subscribe("acts/#", 1)
+        listening.subscribe("acts/#", 2)
         listening.loop_start()
         _until(lambda: bool(subscribed))
         where = MqttServer("127.0.0.1", port)
-        assert run(tried(Mqtt("acts/low", where, 1, 2, 5), delivery(1), delivery(2))) == [Delivered()] * 2
+        assert run(tried(Mqtt("acts/low", where, qos, 2, 15), delivery(1), delivery(2))) == [Delivered()] * 2
         _until(lambda: len(got) == 2)
-        assert [json.loads(one)["id"] for one in got] == ["key-1", "key-2"]
+        assert [(how, json.loads(one)["id"]) for how, one in got] == [(qos, "key-1"), (qos, "key-2")]
         listening.disconnect()
         listening.loop_stop()
     finally:
         process.kill()
         process.wait()
     gone = MqttServer("127.0.0.1", port)
-    assert isinstance(run(tried(Mqtt("acts/low", gone, 1, 2, 1)))[0], Again)
+    assert isinstance(run(tried(Mqtt("acts/low", gone, qos, 2, 1)))[0], Again)
 
 
 def _until(holds: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
 def test_kafka_has_the_message(tmp_path: Path) -> None:
-    from confluent_kafka import Consumer
-
     from tests.spark.broker import Broker
 
     broker = Broker(tmp_path)
@@ -599,20 +627,36 @@ def test_kafka_has_the_message(tmp_path: Path) -> None:
     try:
         executor = Kafka("acts", broker.servers, None, 15)
         assert run(tried(executor, delivery(1), delivery(2))) == [Delivered()] * 2
-        settings = {"bootstrap.servers": broker.servers, "group.id": "t", "auto.offset.reset": "earliest"}
-        consumer = Consumer(settings)
-        consumer.subscribe(["acts"])
-        found: list[Any] = []
-        deadline = time.monotonic() + 20
-        while len(found) < 2 and time.monotonic() < deadline:
-            message = consumer.poll(1)
-            if message is not None and message.error() is None:
-                found.append(message)
-        consumer.close()
+        found = messages(broker.servers, "acts", 2)
         assert [json.loads(one.value())["id"] for one in found] == ["key-1", "key-2"]
         assert found[0].key() == b'Low {"resource": "milk"}'
         assert dict(found[0].headers())["idempotency-key"] == b"key-1"
+        bind = f"BIND tell TO KAFKA 'told' WITH (servers = '{broker.servers}', key = 'shop', timeout = 15s);"
+        fired = run(carried_out(tmp_path / "store.db", bind))
+        told = messages(broker.servers, "told", 2)
+        assert {one.key() for one in told} == {b"shop"}
+        by_key = {one["idempotency_key"]: one for one in (json.loads(one.value())["data"] for one in told)}
+        assert by_key == {one["idempotency_key"]: one for one in fired}
     finally:
         broker.kill()
     [outcome] = run(tried(Kafka("acts", broker.servers, None, 1)))
     assert isinstance(outcome, Again)
+
+
+def messages(servers: str, topic: str, count: int) -> list[Any]:
+    """The first messages of a topic."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": f"t-{topic}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[Any] = []
+    deadline = time.monotonic() + 60
+    try:
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"{len(found)} of {count} came"
+            message = consumer.poll(1)
+            if message is not None and message.error() is None:
+                found.append(message)
+    finally:
+        consumer.close()
+    return found

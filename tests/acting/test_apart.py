@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from augury.local.store.waiting import Listed, State, Wanted
 from augury.server.living import Serving, live_server
 from augury.server.tokens import Role, add_token
 from tests.acting.sensing import serving
-from tests.acting.targets import SHOP, action, program
+from tests.acting.targets import SHOP, action, fill, program
 from tests.acting.test_detectors_apart import DETECTS, GROCERIES, Process, asked, free_port, history, until_told
 
 COMMAND = (
@@ -224,6 +225,56 @@ def test_what_was_under_way_when_executors_were_killed_is_done_again(
     assert [one.state for one in outbox.listed(Wanted())] == [State.DELIVERED]
     assert done.read_text().split() == ["kitchen:key-tell-1"] * 2
     assert processes[0].end() == 0
+
+
+# ---- events that become of actions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["actions run", "act"])
+def test_actions_become_events_of_an_engine_behind_http(
+    tmp_path: Path, processes: list[Apart], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Two stores have the same actions, as after a crash that forgot what was delivered: the engine absorbs them."""
+    monkeypatch.chdir(tmp_path)
+    Path("shop.bicepl").write_text(f"SET CHRONON 1s;{SHOP}BIND order TO EVENT Approved;BIND tell TO LOG;")
+    store, stores = tmp_path / "engine.db", [tmp_path / "one.db", tmp_path / "two.db"]
+    for one in stores:
+        fill(str(one), [action(1, "order", None, "milk", 2.5), action(2, "order", None, "beer", "much")])
+    port, other = free_port(), free_port()
+    url = f"http://127.0.0.1:{port}"
+    post, read = (add_token(tmp_path / "engine.db.tokens", role.value, (role,)) for role in (Role.POST, Role.READ))
+    monkeypatch.setenv("MAY_POST", post)
+    to = ("--to", url, "--token-env", "MAY_POST")
+    processes.append(Apart(tmp_path, "server", "serve", "shop.bicepl", "--store", str(store), "--port", str(port)))
+    if way == "act":
+        processes.append(Apart(tmp_path, "act", "act", "shop.bicepl", "--port", str(other), *to))
+        to = ("--act-at", f"http://127.0.0.1:{other}", "--name", "kitchen")
+
+    async def all_of_it() -> None:
+        await until_told(f"{url}/v1/engine", lambda told: told["tick"] is not None, read)
+        if way == "act":
+            await until_told(f"http://127.0.0.1:{other}/health", lambda told: told["delivered"] == 0)
+        for one in stores:
+            words = ("actions", "run", "shop.bicepl", "--store", str(one), "--once", *to)
+            code, said = await asyncio.to_thread(command, *words)
+            assert (code, said.splitlines()[-1]) == (0, "1 delivered, 1 dead"), said
+        await until(lambda: bool(approved(store)), lambda: approved(store))
+
+    asyncio.run(all_of_it())
+    assert [one.end() for one in processes] == [0] * len(processes)
+    key = "kitchen:key-order-1" if way == "act" else "key-order-1"
+    assert approved(store) == [("milk", Decimal("2.5"), key)]
+    for one in stores:
+        _, dead = outbox_of(one)
+        assert dead.state is State.DEAD
+        assert "the engine refused the event" in dead.reason
+        assert "much" in dead.reason
+
+
+def approved(store: Path) -> list[tuple[Any, ...]]:
+    """What the engine has, each with its id."""
+    rows = ask(str(store), Question("Approved")).table.to_pylist()
+    return [(row["resource"], row["amount"], row["event_id"]) for row in rows]
 
 
 # ---- all in one process ------------------------------------------------------------------------------------------

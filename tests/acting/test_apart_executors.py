@@ -242,7 +242,7 @@ def test_only_what_is_signed_is_carried_out() -> None:
             assert await status(KEYS[0], now) == 204
             assert await there.engine(keys=(b"old", *KEYS)).carry_out(delivery(2), there.environment) == Delivered()
             refused = await there.engine(keys=(b"old",)).carry_out(delivery(3), there.environment)
-            assert refused == Dead("the signature is not one of the secret", is_target=True)
+            assert refused == Dead("the signature is not one of the secret", is_target=True, is_refusal=True)
 
     run(work)
 

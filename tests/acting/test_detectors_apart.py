@@ -293,3 +293,48 @@ def test_an_engine_runs_its_detectors_in_its_own_process(tmp_path: Path, process
         time.sleep(0.1)
     assert processes[0].end() == 0
     assert ask(str(store), Question("Stock")).table.select(["item", "n"]).to_pylist() == [{"item": "milk", "n": 3}]
+
+
+def test_sense_pauses_one_detector_and_goes_on_with_it(tmp_path: Path, processes: list[Process]) -> None:
+    """Another detector of the same file shows that there was time to look."""
+    file, took = tmp_path / "a.jsonl", list[str]()
+    file.write_text('{"item": "milk", "n": 0}\n')
+    detects = f"DETECT Stock FROM FILE '{file}' EVERY 1s; DETECT Stock AS other FROM FILE '{file}' EVERY 1s;"
+    (tmp_path / "a.bicepl").write_text(f"{CLASS}{detects}")
+    port = free_port()
+    sense = f"http://127.0.0.1:{port}"
+
+    async def take(request: web.Request) -> web.Response:
+        lines = (await request.text()).splitlines()
+        took.extend(lines)
+        return web.json_response({"accepted": len(lines), "refused": []})
+
+    async def all_of_it() -> None:
+        async with serving({"/v1/events": take}) as engine:
+            words = ("--to", engine, "--state", str(tmp_path / "state"), "--port", str(port))
+            processes.append(Process(tmp_path, "sense", "sense", str(tmp_path / "a.bicepl"), *words))
+            await until_told(f"{sense}/health", lambda told: told["Stock"]["forwarded"] == 1)
+            status, told = await asked(f"{sense}/detectors/Stock/pause", "POST")
+            assert (status, told["Stock"]["is_paused"], told["other"]["is_paused"]) == (200, True, False)
+            for n in range(1, 4):
+                with file.open("a") as more:
+                    more.write(f'{{"item": "milk", "n": {n}}}\n')
+                await until_told(f"{sense}/health", partial(_has_forwarded, "other", n + 1))
+            _, told = await asked(f"{sense}/health")
+            assert (told["Stock"]["forwarded"], told["Stock"]["is_paused"]) == (1, True)
+            status, told = await asked(f"{sense}/detectors/Socks/resume", "POST")
+            assert (status, told["error"]) == (404, "there is no detector `Socks`; there are Stock, other")
+            assert (await asked(f"{sense}/detectors/Socks/pause", "POST"))[0] == 404
+            status, told = await asked(f"{sense}/detectors/Stock/resume", "POST")
+            assert (status, told["Stock"]["is_paused"]) == (200, False)
+            await until_told(f"{sense}/health", partial(_has_forwarded, "Stock", 4))
+            await until_told(f"{sense}/health", lambda told: not any(told["Stock"]["untaken"].values()))
+            await until_told(f"{sense}/health", lambda told: not any(told["other"]["untaken"].values()))
+        assert processes[0].end() == 0
+
+    asyncio.run(all_of_it())
+    assert sorted(json.loads(line)["n"] for line in took) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def _has_forwarded(name: str, count: int, told: Any) -> bool:
+    return bool(told[name]["forwarded"] == count)

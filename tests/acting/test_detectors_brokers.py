@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -246,10 +247,11 @@ class Mqtt:
         settings = (("host", "127.0.0.1"), ("port", self.server.port), ("client", "augury-test"))
         return detection(SourceKind.MQTT, "readings/#", event_class="Reading", settings=settings)
 
-    async def send(self, *messages: bytes) -> None:
-        await asyncio.to_thread(self._send, messages)
+    async def send(self, *messages: bytes, is_kept: bool = False) -> None:
+        """Publish them; of those that are kept who subscribes later gets the last."""
+        await asyncio.to_thread(self._send, messages, is_kept)
 
-    def _send(self, messages: tuple[bytes, ...]) -> None:
+    def _send(self, messages: tuple[bytes, ...], is_kept: bool) -> None:
         from paho.mqtt import client as mqtt
         from paho.mqtt.enums import CallbackAPIVersion
 
@@ -257,7 +259,7 @@ class Mqtt:
         client.connect("127.0.0.1", self.server.port)
         client.loop_start()
         for message in messages:
-            client.publish("readings/a", message, qos=1).wait_for_publish(10)
+            client.publish("readings/a", message, qos=1, retain=is_kept).wait_for_publish(10)
         client.disconnect()
         client.loop_stop()
 
@@ -306,6 +308,29 @@ def test_messages_are_taken_once_over_restarts_of_detectors_and_broker(tmp_path:
 
     asyncio.run(all_of_it())
     assert sensors(sink) == list(range(8))
+
+
+def test_of_mqtt_with_qos_0_only_what_is_sent_meanwhile_comes(tmp_path: Path, mosquitto: Server) -> None:
+    """Messages that the broker keeps say that the detector listens, each time it begins to."""
+    sink, broker = Remembers(), Mqtt(mosquitto)
+    found = broker.detection()
+    wanted = replace(found, settings=(*found.settings, ("qos", 0)))
+
+    async def has_come(sensor: int) -> None:
+        await until(lambda: sensor in sensors(sink), 60)
+
+    async def all_of_it() -> None:
+        async with real() as environment:
+            for kept, meanwhile, afterwards in ((0, 1, 2), (3, 4, 5)):
+                await broker.send(reading(kept), is_kept=True)
+                async with running(made(tmp_path / "state", environment, [wanted], {"e": sink})):
+                    await has_come(kept)
+                    await broker.send(reading(meanwhile))
+                    await has_come(meanwhile)
+                await broker.send(reading(afterwards))
+
+    asyncio.run(all_of_it())
+    assert sensors(sink) == [0, 1, 3, 4]
 
 
 def test_detectors_end_while_messages_come(tmp_path: Path, broker: Nats | Mqtt) -> None:

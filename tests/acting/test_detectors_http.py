@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -71,9 +71,8 @@ def test_items_and_fields_of_json(tmp_path: Path) -> None:
     assert json.loads(sink.lines[2]) == ["an item of the listing is no object", "7"]
 
 
-def test_a_delta_over_pages_and_restarts(tmp_path: Path) -> None:
-    stock: dict[str, int] = {"milk": 1, "eggs": 2, "salt": 3}
-    is_broken: list[bool] = []
+def paged(stock: dict[str, int], is_broken: Sequence[bool] = ()) -> Handler:
+    """A page for each item; the second can be broken."""
 
     async def handler(request: web.Request) -> web.Response:
         number = int(request.query.get("page", "0"))
@@ -84,12 +83,18 @@ def test_a_delta_over_pages_and_restarts(tmp_path: Path) -> None:
         items = [{"resource": name, "amount": stock[name]} for name in names[number : number + 1]]
         return web.json_response({"items": items, "next": more})
 
+    return handler
+
+
+def test_a_delta_over_pages_and_restarts(tmp_path: Path) -> None:
+    stock: dict[str, int] = {"milk": 1, "eggs": 2, "salt": 3}
+
     def wanted(url: str) -> Detection:
         return detection(SourceKind.HTTP, f"{url}/a", items="$.items[*]", next_page="$.next", **CHANGED)
 
     sink = looked(
         tmp_path,
-        {"/a": handler},
+        {"/a": paged(stock)},
         wanted,
         lambda: None,
         lambda: stock.update(eggs=5),
@@ -99,6 +104,30 @@ def test_a_delta_over_pages_and_restarts(tmp_path: Path) -> None:
     seen = [(e["resource"], e.get("amount", "gone")) for e in sink.events]
     assert seen[:5] == [("eggs", 2), ("milk", 1), ("salt", 3), ("eggs", 5), ("milk", "gone")]
     assert sorted(seen[5:]) == [("eggs", "gone"), ("salt", "gone")]
+
+
+def test_a_delta_goes_on_over_restarts_behind_a_page_that_was_broken(tmp_path: Path) -> None:
+    """While the second of three pages fails, what has gone meanwhile is not withdrawn; afterwards it is."""
+    stock: dict[str, int] = {"eggs": 2, "milk": 1, "salt": 3}
+    is_broken: list[bool] = []
+    sink = Remembers()
+
+    async def all_looks() -> None:
+        async with serving({"/a": paged(stock, is_broken)}) as url, real() as environment:
+            wanted = detection(SourceKind.HTTP, f"{url}/a", items="$.items[*]", next_page="$.next", **CHANGED)
+            await made(tmp_path, environment, [wanted], {"engine": sink}).run_once()
+            del stock["salt"]
+            stock.update(eggs=5, milk=7)
+            is_broken.append(True)
+            for _ in range(2):
+                with pytest.raises(SourceFailed, match="500"):
+                    await made(tmp_path, environment, [wanted], {"engine": sink}).run_once()
+            is_broken.clear()
+            await made(tmp_path, environment, [wanted], {"engine": sink}).run_once()
+
+    asyncio.run(all_looks())
+    seen = [(e["resource"], e.get("amount", "gone")) for e in sink.events]
+    assert seen == [("eggs", 2), ("milk", 1), ("salt", 3), ("eggs", 5), ("milk", 7), ("salt", "gone")]
 
 
 def test_a_listing_that_breaks_off_withdraws_nothing(tmp_path: Path) -> None:
@@ -152,19 +181,25 @@ def test_what_is_no_listing_is_told(tmp_path: Path, content: object, said: str) 
 
 def test_an_empty_listing_is_whole_and_a_missing_one_is_not(tmp_path: Path) -> None:
     content: dict[str, Any] = {"items": [{"resource": "milk"}]}
+    sink = Remembers()
 
     async def handler(request: web.Request) -> web.Response:
         return web.json_response(content)
 
-    def wanted(url: str) -> Detection:
-        return detection(SourceKind.HTTP, f"{url}/a", items="$.items[*]", **CHANGED)
+    async def all_looks() -> None:
+        async with serving({"/a": handler}) as url, real() as environment:
+            wanted = detection(SourceKind.HTTP, f"{url}/a", items="$.items[*]", **CHANGED)
+            await made(tmp_path, environment, [wanted], {"engine": sink}).run_once()
+            del content["items"]
+            with pytest.raises(SourceFailed, match="has nothing at"):
+                await made(tmp_path, environment, [wanted], {"engine": sink}).run_once()
+            assert len(sink.lines) == 1, "nothing is withdrawn"
+            content["items"] = []
+            await made(tmp_path, environment, [wanted], {"engine": sink}).run_once()
 
-    sink = looked(tmp_path, {"/a": handler}, wanted)
-    kept = content.pop("items")
-    with pytest.raises(SourceFailed):
-        looked(tmp_path, {"/a": handler}, wanted)
-    content["items"] = kept[:0]
-    assert len(sink.lines) == 1
+    asyncio.run(all_looks())
+    assert [(e["resource"], "occ_time" in e) for e in sink.events] == [("milk", False), ("milk", True)]
+    assert sink.events[1]["occ_time"] is None
 
 
 def test_pages_have_a_bound(tmp_path: Path) -> None:

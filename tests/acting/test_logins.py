@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
@@ -27,6 +28,7 @@ from augury.actions.deliver import Deliverer, Ends
 from augury.actions.delivery import Again, Dead, Delivered, Executor, Outcome
 from augury.actions.outbox import StoredOutbox
 from augury.actions.run import opened as opened_outbox
+from augury.actions.webhook import Webhook
 from augury.detectors.opening import opened
 from augury.detectors.run import Detectors
 from augury.environment import Environment, real
@@ -251,6 +253,24 @@ def test_a_certificate_that_nobody_knows_is_not_trusted(certificate: Certificate
     reason = "the mail server's certificate is not to be trusted: self-signed certificate"
     assert outcome == Again(reason, is_refusal=True)
     assert mailbox.letters == []
+
+
+def test_a_certificate_that_nobody_knows_is_no_target_of_a_webhook(certificate: Certificate) -> None:
+    async def work() -> Outcome:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate.certificate, certificate.key)
+        runner = web.AppRunner(web.Application(), shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+            hook = Webhook(f"https://127.0.0.1:{runner.addresses[0][1]}/hook", 20, is_public=False)
+            async with real() as environment:
+                return await hook.carry_out(delivery(), environment)
+        finally:
+            await runner.cleanup()
+
+    reason = "the certificate of `127.0.0.1` is not to be trusted: self-signed certificate"
+    assert run(work()) == Again(reason, is_refusal=True)
 
 
 @pytest.mark.parametrize(

@@ -68,18 +68,22 @@ class Counts:
 
 @dataclass(slots=True)
 class _Feed:
-    """The actions of a name: how far those were read that were never tried, and when others are due."""
+    """The actions of a name: how far those were read that were never tried, and when others are due.
+
+    `refusal` says why the target lets them not in, if it does not: by that it was reported.
+    """
 
     action: str
     carrier: Carrier
     read_to: int = 0
     is_read: bool = False
     due_us: int | None = None
+    refusal: str | None = None
 
 
 @dataclass(slots=True)
 class _Lane:
-    """A target; `is_told` says that it does not do what it should, and that this was reported."""
+    """A target; `is_told` says that it failed several times in a row, and that this was reported."""
 
     target: str
     places: int
@@ -377,7 +381,7 @@ class Deliverer:
             outcome = Again(told(error))
         lane.running -= 1
         self._judge(lane.breaker, outcome, is_probe)
-        self._tell(lane, outcome)
+        self._tell(lane, feed, outcome)
         self._finished.append(self._noted(feed.carrier, row, outcome))
         if not self._is_stopping:
             self._begin(lane)
@@ -397,14 +401,25 @@ class Deliverer:
             case _:
                 assert_never(outcome)
 
-    def _tell(self, lane: _Lane, outcome: Outcome) -> None:
-        """Report a target that lets nobody in, or that failed several times in a row; and that it is back."""
+    def _tell(self, lane: _Lane, feed: _Feed, outcome: Outcome) -> None:
+        """Report a target that lets nobody in, or that failed several times in a row; and that it is back.
+
+        Each action has its own password or secret, so that one may be let in where another is not; those that are
+        refused in the same words are reported as one.
+        """
         match outcome:
-            case Delivered() if lane.is_told:
+            case Delivered() if lane.is_told or feed.refusal is not None:
+                for one in [one for one in lane.feeds if one.refusal == feed.refusal]:
+                    one.refusal = None
                 lane.is_told = False
                 self._report(f"{lane.target}: it goes on")
-            case Again(reason) | Dead(reason, is_target=True) if not lane.is_told:
-                if lane.breaker.open_until is not None or (isinstance(outcome, Again) and outcome.is_refusal):
+            case Again(reason, is_refusal=True) | Dead(reason, is_refusal=True):
+                is_known = feed.refusal is not None or any(one.refusal == reason for one in lane.feeds)
+                feed.refusal = feed.refusal or reason
+                if not is_known:
+                    self._report(f"{lane.target}: {reason}")
+            case Again(reason) | Dead(reason, is_target=True) if not lane.is_told and feed.refusal is None:
+                if lane.breaker.open_until is not None:
                     lane.is_told = True
                     self._report(f"{lane.target}: {reason}")
             case _:

@@ -74,10 +74,14 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """It can never be done. Where the target is to blame, others to that target are not tried in a hurry."""
+    """It can never be done. Where the target is to blame, others to that target are not tried in a hurry.
+
+    `is_refusal` says, as that of `Again` does, that the target lets nobody in.
+    """
 
     reason: str
     is_target: bool = False
+    is_refusal: bool = False
 
 
 Outcome = Delivered | Again | Dead

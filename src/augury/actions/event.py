@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from augury.actions.delivery import Again, Dead, Delivered, Delivery, HoldsNothing, Outcome, shortened
 from augury.actions.threads import Threads
 from augury.clock import show_time
-from augury.environment import Environment, Request
+from augury.environment import Environment, NotTrusted, Request, Unreachable
 from augury.history.raw import whole_json
 
 if TYPE_CHECKING:
@@ -102,8 +102,13 @@ class HttpPoster:
             headers["authorization"] = f"Bearer {self.token}"
         body = whole_json(event).encode() + b"\n"
         asked = Request("POST", f"{self.url.rstrip('/')}/v1/events", headers, body, seconds)
-        answer = await environment.network.request(asked)
-        if answer.status >= 500 or answer.status in (401, 403, 408, 429):  # a token can be renewed
+        try:
+            answer = await environment.network.request(asked)
+        except Unreachable as error:
+            return Again(shortened(str(error)), is_refusal=isinstance(error, NotTrusted))
+        if answer.status in (401, 403):  # a token can be renewed
+            return Again(f"the engine answered {answer.status}", is_refusal=True)
+        if answer.status >= 500 or answer.status in (408, 429):
             return Again(f"the engine answered {answer.status}")
         said = shortened(answer.body.decode("utf-8", "replace").strip())
         if not 200 <= answer.status < 300:

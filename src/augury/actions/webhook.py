@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from augury.actions.delivery import Again, Dead, Delivered, Delivery, HoldsNothing, Outcome, shortened
 from augury.actions.envelope import CONTENT_TYPE, envelope, signature
-from augury.environment import Environment, NotPublic, Request, Response, Unreachable
+from augury.environment import Environment, NotPublic, NotTrusted, Request, Response, Unreachable
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _PROBLEM_BYTES_MAX: Final = 8_192
@@ -26,6 +26,8 @@ _PROBLEM_BYTES_MAX: Final = 8_192
 _PASSES: Final = {408, 409, 425, 429}
 _OF_TARGET: Final = {401, 402, 403, 404, 405, 407, 410, 421, 451}
 """What is refused because of where it was sent, not because of what was sent."""
+_LETS_NOBODY_IN: Final = {401, 403, 407}
+"""What is refused because of who sent it: a secret or a token is wrong, and stays so until somebody mends it."""
 
 
 def unusable(url: str) -> str | None:
@@ -64,7 +66,7 @@ class Webhook(HoldsNothing):
             allow = "allow it by `private_targets = true`, or a list of networks, under [actions] in augury.toml"
             return Dead(f"{error}: {allow}", is_target=True)
         except Unreachable as error:
-            return Again(shortened(str(error)))
+            return Again(shortened(str(error)), is_refusal=isinstance(error, NotTrusted))
         return self._outcome(answer, environment.now_us())
 
     def _outcome(self, answer: Response, now_us: int) -> Outcome:
@@ -113,13 +115,10 @@ class ExecutorProcess(Webhook):
 
     def _outcome(self, answer: Response, now_us: int) -> Outcome:
         reason = _detail(answer)
-        match super()._outcome(answer, now_us):
-            case Dead(_, is_target) if reason is not None:
-                return Dead(reason, is_target)
-            case Again(_, after_seconds) if reason is not None:
-                return Again(reason, after_seconds)
-            case outcome:
-                return outcome
+        outcome = super()._outcome(answer, now_us)
+        if reason is None or isinstance(outcome, Delivered):
+            return outcome
+        return replace(outcome, reason=reason)
 
 
 def _detail(answer: Response) -> str | None:
@@ -145,7 +144,7 @@ def outcome_of(status: int, headers: Mapping[str, str], now_us: int) -> Outcome:
         where = headers.get("location")
         to = f" to {where}" if where else ""
         return Dead(shortened(f"{reason}{to}: redirects are not followed, bind the action to where it is"), True)
-    return Dead(reason, is_target=status in _OF_TARGET)
+    return Dead(reason, is_target=status in _OF_TARGET, is_refusal=status in _LETS_NOBODY_IN)
 
 
 def _phrase(status: int) -> str:
