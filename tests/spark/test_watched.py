@@ -66,9 +66,9 @@ def by_chance(cases: list[Case], seed: int) -> Case:
 
 
 WATCHED: dict[str, Callable[[], Case]] = {
-    "conditions": lambda: by_chance([of_generated("generate", generate(seed), seed) for seed in range(300, 310)], 1),
-    "mixed": lambda: by_chance([of_generated("mixed", generate_mixed(seed), seed) for seed in range(300, 310)], 2),
-    "mixed again": lambda: by_chance([of_generated("mixed", generate_mixed(s), s) for s in range(310, 320)], 3),
+    "conditions": lambda: by_chance([of_generated("generate", generate(seed), seed) for seed in range(300, 304)], 1),
+    "mixed": lambda: by_chance([of_generated("mixed", generate_mixed(seed), seed) for seed in range(300, 304)], 2),
+    "mixed again": lambda: by_chance([of_generated("mixed", generate_mixed(s), s) for s in range(310, 314)], 3),
     "keyed": lambda: by_chance(keyed_programs()[:20], 4),
     "bitemporal corpus": lambda: by_chance(bitemporal_corpus(), 5),
     "MATCH corpus": lambda: by_chance(match_corpus(), 6),
@@ -83,12 +83,13 @@ def test_lines_in_a_watch_that_is_taken_up_again(spark: SparkSession, tmp_path: 
     folder.mkdir()
     came = cut(case, tmp_path)
     restart = Random(f"restart {case.chance}").randrange(1, len(came.files))
+    program = augury.compile(case.program.text)
 
     def watched() -> Any:
         lines = augury.sources.json_lines(spark, str(folder), options={"maxFilesPerTrigger": 1})
         # A line that names no class is of none, and not of that which its file is called like.
         lines = lines.withColumn("event", f.lit(None).cast("string"))
-        return augury.watch(case.program, lines, store=store, clock="data", buckets=case.buckets)
+        return augury.watch(program, lines, store=store, clock="data", buckets=case.buckets)
 
     came.move(folder, 0, restart)
     with watched() as first:
