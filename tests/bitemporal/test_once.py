@@ -41,7 +41,7 @@ def test_random_programs() -> None:
         g = generate_mixed(seed)
         if "SELECT" in g.text:
             continue
-        program = compile(_plain(g.text))
+        program = compile(in_one_step(g.text))
         until = tick_at_most(g.until, program.settings.chronon_us)
         found = both(program, raw_rows(program, g.raws), until)
         if found is not None:
@@ -67,7 +67,7 @@ def test_what_is_withdrawn_keeps_a_complex_event_no_longer() -> None:
     assert [line["change"] for line in lines_] == ["announce", "announce"]
 
 
-def _plain(text: str) -> str:
+def in_one_step(text: str) -> str:
     """The program with events that live for ever or have no key, so that it may go in one step; no statements."""
     kept = [line for line in text.splitlines() if not line.lstrip().startswith("ON ")]
     plain = "\n".join(line.rstrip().rstrip(";") for line in kept)

@@ -41,6 +41,7 @@ LONG_FIRST = (
     "test_disorder.py",
     "test_live.py",
     "test_changed.py",
+    "test_watched.py",
     "test_detect.py",
     "test_accepting.py",
 )

@@ -395,7 +395,7 @@ def _kept(spark: SparkSession, case: Case, path: Path, cuts: int, by: SelectsBy)
     chronon_us = program.settings.chronon_us
     lake = Lake.create(path, program_text=program.text, chronon_us=chronon_us, buckets=case.buckets)
     if case.arrives is None:
-        rows = _by_det_time(case, random)
+        rows = by_det_time(case, random)
         bounds = [0, *sorted(random.randint(0, len(rows)) for _ in range(random.randint(1, cuts))), len(rows)]
         batches = [rows[begin:end] for begin, end in pairwise(bounds)]
     else:
@@ -405,7 +405,7 @@ def _kept(spark: SparkSession, case: Case, path: Path, cuts: int, by: SelectsBy)
     return Kept(case, batches, restarts, keeper(spark, program, lake, selects=_selects(spark, case, by)))
 
 
-def _by_det_time(case: Case, random: Random) -> list[tuple[int, str]]:
+def by_det_time(case: Case, random: Random) -> list[tuple[int, str]]:
     """The lines with their numbers in the order in which they were detected; those without a time come anywhere."""
     times: dict[int, float] = {}
     for rows in arrivals(case.program, [case.raw]).rows.values():

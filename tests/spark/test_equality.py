@@ -1,7 +1,8 @@
 """The law that engines are equal: in process, as a batch and as a stream they print the same lines, and keep the same.
 
 Every case of the corpora, every example and random programs run in process, as one batch, and as streams cut at random
-with a restart in between; random programs and examples by the reference as well. What it says of the corpora stands in
+with a restart in between; random programs and examples by the reference as well. Where nothing waits for a tick, a
+batch also goes over all events at once, as Spark does then. What it says of the corpora stands in
 them, and is tested in `tests/bitemporal`, `tests/match` and `tests/composite`.
 """
 
@@ -12,33 +13,46 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.clock import show_time
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger, joined, ledger_of, lines, renumbered
+from augury.engine.lines import lines as at_once_lines
 from augury.engine.lines import tick_lines
 from augury.engine.plan import engine_plan
 from augury.engine.sharded import slots_of
 from augury.engine.state import initial
 from augury.engine.tick import Ports, tick_reading, ticks
 from augury.history.arrivals import arrivals
+from augury.history.coming import received
 from augury.history.refusing import told
+from augury.kernels.batch import Batch
 from augury.kernels.firing import Posted, Refusal
 from augury.kernels.reference.bitemporal import Raw
+from augury.local.engine import detect as detect_in_process
+from augury.local.kernel import match_kernel
+from augury.spark.choosing import detect
+from augury.spark.detect import Detected as AtOnce
+from augury.spark.plan import stages_of
+from augury.spark.run import Collected, collect
+from augury.spark.stage import groups_of
 from tests.bitemporal import corpus as bitemporal
 from tests.bitemporal.generate import Generated, generate, generate_mixed
 from tests.bitemporal.generate_keyed import generate_keyed
 from tests.bitemporal.local import Known
+from tests.bitemporal.test_once import in_one_step
 from tests.composite import corpus as composite
 from tests.match import test_reference as match
 from tests.spark.packed import Case, in_batch, in_stream
+from tests.spark.packed_at_once import at_once, goes_at_once
 from tests.spark.printed import reference_lines
 from tests.triggers import corpus as of_triggers
 from tests.triggers.generate import generate as generate_triggers
@@ -294,6 +308,88 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
 def test_a_batch_does_what_the_engine_in_process_does(spark: SparkSession, name: str) -> None:
     cases = GROUPS[name]()
     same(cases, in_batch(spark, cases))
+
+
+# ---- all at once -------------------------------------------------------------------------------------------------
+
+AT_ONCE = {
+    "bitemporal corpus": 39,
+    "MATCH corpus": 171,
+    "COMPOSITE corpus": 274,
+    "keyed programs, examples": 14,
+    "random programs 1": 17,
+    "random programs 2": 14,
+}
+"""How many cases go so at least: none is left out unnoticed. Triggers fire version by version, and never do."""
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_all_events_at_once_give_what_ticks_give(spark: SparkSession, name: str) -> None:
+    cases = without_ticks(GROUPS[name]())
+    assert len(cases) >= AT_ONCE[name]
+    for case, found in zip(cases, at_once(spark, cases), strict=True):
+        same_at_once(case, found)
+
+
+def without_ticks(cases: Sequence[Case]) -> list[Case]:
+    """Those that wait for no tick, and of random ones what does not without statements and keys of what comes."""
+    found = [case for case in cases if goes_at_once(case)]
+    for case in cases:
+        if case.name.startswith("generate") and case not in found and "SELECT" not in case.program.text:
+            made = replace(case, name=f"{case.name} at once", program=compile(in_one_step(case.program.text)))
+            found += [made] if goes_at_once(made) else []
+    return found
+
+
+def same_at_once(case: Case, found: Collected) -> None:
+    """Compare with ticks in process; and what is not told by these, with all at once in process."""
+    program, ticks, told = case.program, local(case), f"{case.name}\n{case.program.text}"
+    assert list(at_once_lines(found.versions, found.occurrences, program.settings.chronon_us)) == ticks.lines, told
+    refused = (found.rejected.place, map(str, found.rejected.event), found.rejected.reason)
+    assert sorted(zip(*refused, strict=True)) == ticks.rejected, told
+    here = detect_in_process(program, [case.raw], match_kernel, until_us=case.end_us)
+    assert (found.rejected, found.absorbed) == (here.rejected, here.absorbed), told
+    assert version_rows(found.versions) == version_rows(here.versions), told
+    counts = [[(one.errors, one.dropped) for one in of.occurrences] for of in (found, here)]
+    assert counts[0] == counts[1], told
+
+
+def version_rows(versions: Batch) -> list[str]:
+    """Accepted versions as text."""
+    values = [_rows(table) or [""] * len(versions) for table in versions.tables]
+    heads = (versions.code, versions.row, versions.seq, versions.occ_time, versions.det_time, versions.kind)
+    rows = zip(*(column.tolist() for column in heads), strict=True)
+    return [f"{versions.classes[code].name} {head} {values[code][row]}" for code, row, *head in rows]
+
+
+@pytest.mark.parametrize("name", ["MATCH corpus", "COMPOSITE corpus"])
+def test_some_of_them_do_so_as_data_frames(spark: SparkSession, name: str) -> None:
+    """With versions numbered, rows left out and keys brought together by Spark itself: each of these costs jobs."""
+    cases = [case for case in GROUPS[name]() if len(case.lines) > 1 and local(case).lines]
+    # Some of them have a class that is brought together by key.
+    keyed = [case for case in cases if any(group.keys for group in groups_of(stages_of(case.program)))]
+    random = Random("as data frames")
+    for case in (*random.sample(keyed, 2), *random.sample(cases, 3)):
+        with detect(case.program, typed_frame(spark, case), until_us=case.end_us) as found:
+            assert isinstance(found, AtOnce)
+            same_at_once(case, collect(found))
+
+
+def typed_frame(spark: SparkSession, case: Case) -> DataFrame:
+    """The events of a case as columns of their types, in their order."""
+    tables = []
+    for code, rows in arrivals(case.program, [case.raw]).rows.items():
+        event_class = received(case.program)[code]
+        times = {name: getattr(rows.part, name) for name in ("occ_time", "det_time")}
+        columns = {name: pa.array(us).view(pa.timestamp("us", "UTC")) for name, us in times.items()}
+        columns |= {"event": pa.array([event_class.name] * len(rows)), "at": pa.array(rows.position)}
+        columns |= {a.name: values for a, values in zip(event_class.attributes, rows.part.values, strict=True)}
+        tables.append(pa.table(columns))
+    every = pa.concat_tables(tables, promote_options="permissive").sort_by("at")
+    return spark.createDataFrame(every.drop_columns(["at"]))
+
+
+# ---- references --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["random programs 1", "random programs 2"])

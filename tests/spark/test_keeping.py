@@ -67,3 +67,36 @@ def test_versions_that_are_not_retained_leave_the_files_with_the_upkeep(spark: S
     shown = made.shown(lake.path).table("Order")
     assert shown["seq"].to_pylist() == list(range(last - 4, last + 1))
     assert shown["number"].to_pylist() == list(range(last - 4, last + 1))
+
+
+def test_views_have_what_is_retained_and_join_with_other_frames(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that no upkeep has rewritten hold older versions; of those a view has the current ones alone."""
+    text = "SET HISTORY RETAIN 5s;\n" + made.TEXT
+    lake = made.created(tmp_path / "lake", text)
+    kept = keeper(spark, compile(text), lake)
+    for second in range(1, 13):
+        # Account 1 changes every second, and 2 and 3 were there before.
+        rows = [{"second": second, "seq": 10 * second, "account": 1, "price": float(second)}]
+        rows += [{"second": 1, "seq": 10 + k, "account": k, "price": 0.5} for k in (2, 3) if second == 1]
+        tag = f"{kept.writer.next_commit:012d}-00000"
+        entry = lake.files.write_table(Kind.HISTORY, made.ORDER, made.rows_of(made.ORDER, rows), tag=tag)
+        done = SlotDone(0, (entry,), None, None, frozenset(), None, {}, 10 * second, len(rows), 0)
+        kept.settle(kept.step(NOTHING_TOLD, made.NOON + second * SECOND), NOTHING_TOLD, [done], query="q", batch=second)
+    history = made.shown(lake.path)
+    held = spark.read.parquet(*history.files("Order")).count()
+    names = history.createViews(spark, prefix="retained_")
+    assert "retained_Order" in names
+    view, table = spark.table("retained_Order"), history.table("Order").drop_columns(["number"])
+    assert table.num_rows < held, "some versions are too old, and still in the files"
+    assert {2, 3} < set(table["account"].to_pylist()), "they are current"
+    columns = [name for name in view.columns if name in table.column_names]
+    assert set(columns) == set(view.columns)
+    rows_of_view = view.select(*columns).toArrow().select(columns).to_pylist()
+    assert sorted(map(str, rows_of_view)) == sorted(map(str, table.select(columns).to_pylist()))
+    owners = spark.createDataFrame([(1, "Ada"), (2, "Bo"), (9, "Cy")], "account int, owner string")
+    owners.createOrReplaceTempView("owners")
+    joined = spark.sql(
+        "SELECT owner, count(*) AS n FROM retained_Order JOIN owners USING (account) GROUP BY owner ORDER BY owner"
+    )
+    assert [(row.owner, row.n) for row in joined.collect()] == [("Ada", table.num_rows - 2), ("Bo", 1)]
+    assert view.join(owners, "account", "left_anti").select("account").collect() == [(3,)]

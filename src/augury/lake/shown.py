@@ -11,7 +11,7 @@ import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,9 @@ from augury.lake.snapshot import Snapshot
 
 Time = Moment
 """A time as people write it; a number is microseconds since the epoch."""
+
+_KEPT: Final = "__kept"
+"""The column that says of a row of a file that it is current, while old rows are left out of a view."""
 
 
 def history(
@@ -203,7 +206,23 @@ class LakeHistory:
         names = system_names(event_class)
         left_out = {names.number, names.event_number}
         shown_names = [name for name in history_schema(event_class).names if name not in left_out]
-        return session.read.option("mergeSchema", "true").parquet(*files).select(*(f"`{name}`" for name in shown_names))
+        rows = self._young(session, event_class, session.read.option("mergeSchema", "true").parquet(*files))
+        return rows.select(*(f"`{name}`" for name in shown_names))
+
+    def _young(self, session: Any, event_class: EventClass, rows: Any) -> Any:
+        """Of the rows of files those that are part of the history, as `table` has them."""
+        since_us = self._retained_since()
+        if since_us is None:
+            return rows
+        names, history = system_names(event_class), self._history(event_class)
+        is_young = f"`{names.det_time}` >= timestamp_micros({since_us})"
+        # What is current stays however old it is, and Spark does not tell it from the rest.
+        numbers = pa.array(history.numbers[history.is_current & ~history.is_young])
+        if not len(numbers):
+            return rows.where(is_young)
+        kept = pa.table({names.number: numbers, _KEPT: pa.array([True] * len(numbers))})
+        told = rows.join(session.createDataFrame(kept).hint("broadcast"), names.number, "left")
+        return told.where(f"{is_young} OR `{_KEPT}`")
 
     def _class(self, name: str) -> EventClass:
         plan = self.program.class_plan(name)
@@ -232,11 +251,18 @@ class LakeHistory:
 
     def _is_retained(self, table: pa.Table) -> Mask:
         """SET HISTORY RETAIN: older versions are no part of the history, whether or not files still have them."""
+        since_us = self._retained_since()
+        if since_us is None:
+            return np.ones(table.num_rows, np.bool_)
+        retained: Mask = whole(table["det_time"]) >= since_us
+        return retained
+
+    def _retained_since(self) -> int | None:
+        """The det_time from which on versions are retained; None for all of them."""
         retain_us, manifest = self.program.settings.retain_us, self.snapshot.manifest
         if retain_us is None or manifest is None or manifest.last_tick is None:
-            return np.ones(table.num_rows, np.bool_)
-        retained: Mask = whole(table["det_time"]) >= manifest.last_tick - retain_us
-        return retained
+            return None
+        return manifest.last_tick - retain_us
 
     def _rows(self, event_class: EventClass, kind: Kind) -> pa.Table:
         """The rows of a class as files have them, with the columns of today and what else there is."""
