@@ -148,7 +148,7 @@ class _Analysis:
                 queries.pop()
             elif queries[-1] and kind == T.SELECT:
                 listing = True
-            elif queries[-1] and kind == T.FROM and listing and before != T.DISTINCT:
+            elif queries[-1] and kind == T.FROM and listing and before not in (T.DISTINCT, T.DOT):
                 listing = False
                 yield self.tokens[i - 1].start
             before, earlier = kind, before

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Final
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
@@ -50,8 +51,13 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
 }
-"""What SELECTs mean depends on these; all others are the user's."""
+"""What SELECTs mean depends on these, and on those of older versions of Spark; all others are the user's."""
+
+_OLDER: Final = "spark.sql.legacy."
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,8 @@ def spark_selects(spark: SparkSession, program: Program) -> SparkSelects:
 def _session(spark: SparkSession) -> SparkSession:
     """A session with the settings of another, as far as they do not change what a SELECT means."""
     own = spark.newSession()
-    given = {name: value for name, value in spark.conf.getAll.items() if name.startswith("spark.sql.")}
+    every = spark.conf.getAll.items()
+    given = {name: value for name, value in every if name.startswith("spark.sql.") and not name.startswith(_OLDER)}
     for name, value in {**given, **_SETTINGS}.items():
         if own.conf.isModifiable(name):
             own.conf.set(name, value)
@@ -153,14 +160,22 @@ def _session(spark: SparkSession) -> SparkSession:
 @contextmanager
 def _active_as_before() -> Iterator[None]:
     """To make a frame makes its session the active one, and users would find this one where they look for theirs."""
-    before = None if is_remote() else SparkSession.getActiveSession()
+    if is_remote():
+        yield
+        return
+    python, before = SparkSession._activeSession, SparkSession.getActiveSession()
     try:
         yield
     finally:
-        if before is not None:
-            SparkSession._activeSession = before
-            assert before._jvm is not None
-            SparkSession._get_j_spark_session_class(before._jvm).setActiveSession(before._jsparkSession)
+        context = SparkContext._active_spark_context
+        assert context is not None
+        assert context._jvm is not None
+        in_jvm = SparkSession._get_j_spark_session_class(context._jvm)
+        SparkSession._activeSession = python
+        if before is None:  # as of a thread that has made nothing yet
+            in_jvm.clearActiveSession()
+        else:
+            in_jvm.setActiveSession(before._jsparkSession)
 
 
 def _names(program: Program) -> Views:

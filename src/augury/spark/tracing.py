@@ -26,6 +26,7 @@ _JOINING: Final = frozenset(
     {T.COMMA, T.JOIN, T.LEFT, T.RIGHT, T.FULL, T.OUTER, T.INNER, T.CROSS, T.SEMI, T.ANTI, T.NATURAL, T.ON, T.USING}
 )
 _NO_NAME: Final = _JOINING | _CLAUSES | {T.L_PAREN, T.R_PAREN, T.DOT, T.LATERAL, T.PIVOT, T.UNPIVOT, T.TABLE_SAMPLE}
+_AMOUNTS: Final = frozenset({T.NUMBER, T.ALL, T.COLON, T.PARAMETER, T.PLACEHOLDER, T.L_PAREN})
 _SETS: Final = frozenset({T.UNION, T.EXCEPT, T.INTERSECT})
 
 
@@ -48,8 +49,33 @@ class Views:
 def traced_sql(sql: str, reads: Sequence[str], views: Views) -> str:
     """The query with a last column of lists of row number · views + view, as `engine.rows.made_of` reads them."""
     tokens = Spark().tokenize(sql)
-    tracer = _Tracer(sql, tokens, _closing(tokens), {key_of(name): i for i, name in enumerate(reads)}, views)
+    numbers = {key_of(name): i for i, name in enumerate(reads)}
+    tracer = _Tracer(sql, tokens, _kinds(tokens), _closing(tokens), numbers, views)
     return tracer.query(0, len(tokens), {})[0]
+
+
+def _kinds(tokens: Sequence[Token]) -> list[T]:
+    """What tokens are; words that begin a clause in one place are names in others, as a column `offset`."""
+    kinds = [token.token_type for token in tokens]
+    around = [T.SEMICOLON, *kinds, *[T.SEMICOLON] * 3]
+    return [T.VAR if _is_name(*around[i : i + 5]) else kind for i, kind in enumerate(kinds)]
+
+
+def _is_name(before: T, kind: T, *after: T) -> bool:
+    """Whether a word is a name, by the token before it and the three behind it."""
+    if before is T.DOT:
+        return kind is not T.STAR
+    if before is T.ALIAS:
+        return kind is not T.L_PAREN
+    match kind:
+        case T.LIMIT | T.OFFSET:
+            return after[0] not in _AMOUNTS
+        case T.FETCH:
+            return after[0] not in (T.FIRST, T.NEXT)
+        case T.WINDOW:
+            return after[1:] != (T.ALIAS, T.L_PAREN)
+        case _:
+            return False
 
 
 def _closing(tokens: Sequence[Token]) -> dict[int, int]:
@@ -77,6 +103,7 @@ class _Tracer:
 
     sql: str
     tokens: Sequence[Token]
+    kinds: Sequence[T]
     closing: Mapping[int, int]
     reads: Mapping[str, int]
     views: Views
@@ -87,7 +114,7 @@ class _Tracer:
         return quoted(f"{self.views.mark}{self.count}")
 
     def kind(self, at: int) -> T | None:
-        return self.tokens[at].token_type if at < len(self.tokens) else None
+        return self.kinds[at] if at < len(self.kinds) else None
 
     def text(self, begin: int, end: int) -> str:
         """What stands there, as it is written."""
@@ -141,7 +168,8 @@ class _Tracer:
             opened, at = at + 1, self.closing[at + 1] + 1
             text, hidden = self.query(opened + 1, at - 1, ctes)
             known, listed = self.fresh(), self.with_hidden(columns, hidden)
-            found += [self.text(columns - 1, at), f"{known}{listed} AS ({text})"]
+            # Behind the other it would see that one where it names a class which is called the same.
+            found += [f"{known}{listed} AS ({text})", self.text(columns - 1, at)]
             ctes = {**ctes, key_of(name.text): (known, hidden)}
         return f"WITH {', '.join(found)} ", at, ctes
 
@@ -170,9 +198,7 @@ class _Tracer:
         if from_ is None:
             over = self.first(_CLAUSES, begin, end)
             return f"{self.text(begin, over)}, {_NOTHING} AS {hidden} {self.text(over, end)}", hidden
-        names = (T.FROM, T.JOIN, T.COMMA)  # behind these even a word like WINDOW is one
-        clauses = (i for i in self.level(from_, end) if self.kind(i) in _CLAUSES and self.kind(i - 1) not in names)
-        over = next(clauses, end)
+        over = self.first(_CLAUSES, from_, end)
         views = (i for i in self.level(from_, over) if self.kind(i) is T.LATERAL and self.kind(i + 1) is T.VIEW)
         over = next(views, over)
         sources, named = self.sources(from_ + 1, over, ctes)

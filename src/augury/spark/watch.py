@@ -88,7 +88,7 @@ class Watch:
         self._working = RLock()
         self._over = Event()
         self._totals: dict[str, int] = {}
-        self._told = before_last(keeper.lake, keeper.manifest)
+        self._told = before_last(keeper.lake, keeper.manifest) if sinks else 0
         self._tell()
         self._is_pieces = stream.columns == PIECES.names
         self._query: StreamingQuery = (
