@@ -69,6 +69,29 @@ def test_a_rule_is_replaced_while_it_runs(tmp_path: Path) -> None:
     run(work())
 
 
+def test_a_class_is_disabled_and_enabled(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, SHOP) as there:
+            body = json.dumps({"event": "Ordered", "account": 7, "amount": 1})
+            off = await there.ask("POST", "/v1/classes/ordered/disable", role=Role.DEFINE)
+            assert (off.status, off.json["enabled"]) == (200, False)
+            answer = await there.ask("POST", "/v1/events?wait=read", body, JSON)
+            assert (answer.status, answer.json["detail"]) == (422, "`Ordered` is disabled, and takes no events")
+            listed = (await there.ask("GET", "/v1/classes")).json["classes"]
+            assert [one["name"] for one in listed if not one["enabled"]] == ["Ordered"]
+            on = await there.ask("POST", "/v1/classes/Ordered/enable", role=Role.DEFINE)
+            assert (on.status, on.json["enabled"]) == (200, True)
+            assert await order(there, 100) == ["Order"]
+            wrong = await there.ask("POST", "/v1/classes/Twice/disable", role=Role.DEFINE)
+            assert (wrong.status, "follows from others" in wrong.json["detail"]) == (409, True)
+            assert (await there.ask("POST", "/v1/classes/Nobody/disable", role=Role.DEFINE)).status == 404
+            await there.tick()
+            rows = (await there.ask("GET", "/v1/classes/Ordered/history")).json["rows"]
+            assert [row["amount"] for row in rows] == [100]
+
+    run(work())
+
+
 def test_things_are_added_and_dropped_one_by_one(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path, SHOP) as there:

@@ -191,7 +191,7 @@ def routes_of(there: Here) -> list[tuple[str, str]]:
 def filled(path: str) -> str:
     """The path with a name that nothing has, so that nothing is changed by asking."""
     verb = "resume" if any(one in path for one in ("engine", "detectors", "delivery")) else "retry"
-    verb = "enable" if any(one in path for one in ("triggers", "rules", "groups")) else verb
+    verb = "enable" if any(one in path for one in ("triggers", "rules", "groups", "classes")) else verb
     return path.replace("{verb}", verb).replace("{name}", "nobody").replace("{key}", "none").replace("{code}", "E203")
 
 

@@ -210,8 +210,8 @@ class Client:
         """A group of rules."""
         return told.group_of(self._get("v1", "groups", name))
 
-    def switch(self, kind: Literal["rule", "group", "trigger"], name: str, on: bool) -> None:
-        """Enable or disable a rule, group or trigger, from the next version on."""
+    def switch(self, kind: Literal["rule", "group", "trigger", "class"], name: str, on: bool) -> None:
+        """Enable or disable a rule, group, trigger or class that takes events, from the next version on."""
         self._do("v1", _PATHS[kind], name, "enable" if on else "disable")
 
     # ---- programs ----------------------------------------------------------------------------------------------

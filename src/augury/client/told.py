@@ -91,10 +91,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class ClassInfo:
-    """An event class; `lifespan` is None for one whose events never expire."""
+    """An event class; `lifespan` is None for one whose events never expire. One that is not `enabled` takes none."""
 
     name: str
     kind: str
+    enabled: bool
     mutable: bool
     attributes: tuple[Named, ...]
     key: tuple[str, ...]

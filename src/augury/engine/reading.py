@@ -27,11 +27,12 @@ from augury.history.raw import Rejected
 from augury.history.refusing import refused, told
 from augury.history.schedule import times_due
 from augury.history.typed import Part, Refusal
-from augury.history.versions import ABSORBED, WITHDRAWN, Judged, Rows, judge_beside
+from augury.history.versions import ABSORBED, OFF, WITHDRAWN, Judged, Rows, judge_beside
 from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers
 from augury.kernels.bitemporal import keys_of
 from augury.kernels.columns import arrow_type
 from augury.kernels.columns.column import Mask
+from augury.kernels.firing import Switched
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ def _clock_rows(plan: EnginePlan, state: EngineState, tick: int, until: int) -> 
     state.chronon.read_clock = until
     found = {}
     for code, schedule in plan.clocks:
+        if not state.triggers.is_on(Switched.CLASS, plan.received_classes[code].name):
+            continue
         due = np.fromiter(times_due(schedule, since, until), np.int64)
         if len(due):
             found[code] = ClassRows(Part((), due, due, None, None), np.full(len(due), -1))
@@ -131,6 +134,8 @@ def _judge(plan: EnginePlan, state: EngineState, code: int, rows: ClassRows, kno
     noted = _known(event_class, rows, known)
     if (so_far := state.chronon.so_far(plan.received[code])) is not None:
         present, noted = _after(so_far, event_class, columns, keys, present, noted)
+    if state.triggers.off and not state.triggers.is_on(Switched.CLASS, event_class.name):
+        return _Judged(rows, columns, Judged(np.full(len(part), OFF, np.uint8), present), keys)
     return _Judged(rows, columns, judge_beside(event_class, columns, present, noted), keys)
 
 

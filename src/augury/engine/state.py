@@ -64,7 +64,7 @@ class TriggersState:
     pending: list[QueuedPost] = field(default_factory=list)
 
     def is_on(self, kind: Switched, name: str) -> bool:
-        """Whether a rule, group or trigger is enabled by itself."""
+        """Whether a rule, group, trigger or class is enabled by itself."""
         return (kind, key_of(name)) not in self.off
 
 

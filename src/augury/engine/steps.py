@@ -54,7 +54,7 @@ def advance(
 
 
 def turn(state: TriggersState, kind: Switched, name: str, on: bool) -> None:
-    """Enable or disable a rule, group or trigger from now on."""
+    """Enable or disable something from now on."""
     (state.off.discard if on else state.off.add)((kind, key_of(name)))
 
 

@@ -14,7 +14,7 @@ from augury.clock import show_time
 from augury.event import EventClass, key_of
 from augury.history.raw import Rejected, json_row
 from augury.history.typed import Refusal
-from augury.history.versions import IMMUTABLE, NOT_THERE, Rows, Verdicts
+from augury.history.versions import IMMUTABLE, NOT_THERE, OFF, Rows, Verdicts
 from augury.kernels.batch import Integers
 
 
@@ -22,13 +22,15 @@ def refused(
     event_class: EventClass, rows: Rows, verdicts: Verdicts, position: Integers, since: Callable[[int], int]
 ) -> list[Refusal]:
     """The rows that are refused; `position` says where they came, `since` the `seq` of what an immutable row meets."""
-    chosen = np.flatnonzero((verdicts == IMMUTABLE) | (verdicts == NOT_THERE))
+    chosen = np.flatnonzero((verdicts == IMMUTABLE) | (verdicts == NOT_THERE) | (verdicts == OFF))
     keys = {key_of(name) for name in event_class.key}
     name, found = event_class.name, []
     for row, fields in zip(chosen.tolist(), _fields(event_class, rows, chosen), strict=True):
         key = json_row({field: value for field, value in fields.items() if key_of(field) in keys})
         if verdicts[row] == IMMUTABLE:
             reason = f"`{name}` is immutable, and {key} is already there since seq {since(row)}"
+        elif verdicts[row] == OFF:
+            reason = f"`{name}` is disabled, and takes no events"
         elif not event_class.key:
             reason = f"`{name}` has no key: what is withdrawn cannot be told"
         else:

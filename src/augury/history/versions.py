@@ -31,6 +31,8 @@ WITHDRAWN: Final = 2
 ABSORBED: Final = 3
 IMMUTABLE: Final = 4
 NOT_THERE: Final = 5
+OFF: Final = 6
+"""Its class takes no events at the time: nobody judges this one by itself."""
 
 Verdicts = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.integer[Any]]

@@ -105,16 +105,17 @@ class Firing:
 
 
 class Switched(StrEnum):
-    """What can be enabled and disabled."""
+    """What can be enabled and disabled; a class that is off takes no events."""
 
     RULE = "rule"
     GROUP = "group"
     TRIGGER = "trigger"
+    CLASS = "class"
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """From a time on a rule, a group or a trigger is enabled or disabled; it comes before all that is detected then."""
+    """From a time on something is enabled or disabled; it comes before all that is detected then."""
 
     at: int
     kind: Switched

@@ -170,16 +170,21 @@ class LocalEngine(Posting):
             return bool(self._state.triggers.each[names.index(key_of(trigger))].waiting)
 
     def switch(self, kind: Switched, name: str, on: bool) -> None:
-        """Enable or disable a rule, a group or a trigger, after all that was posted by now; raises `KeyError`."""
+        """Enable or disable something, after all that was posted by now; raises `KeyError`.
+
+        A class that is disabled takes no events: they are refused, and a clock posts none. A complex class takes none.
+        """
         self._refuse_if_closed()
         refuse_in_rule(self)
         known = {
             Switched.RULE: [rule.name for rule in self.program.rules],
             Switched.GROUP: list(self.program.groups),
             Switched.TRIGGER: [trigger.name for trigger in self.program.triggers],
+            Switched.CLASS: [one.name for one in self._plan.received_classes],
         }
         if key_of(name) not in map(key_of, known[kind]):
-            raise KeyError(f"the program has no {kind} called {name}")
+            which = " that takes events" if kind is Switched.CLASS else ""
+            raise KeyError(f"the program has no {kind} called {name}{which}")
         with self._working:
             self._read_all()
             try:
@@ -190,7 +195,7 @@ class LocalEngine(Posting):
             turn(self._state.triggers, kind, name, on)
 
     def is_on(self, kind: Switched, name: str) -> bool:
-        """Whether a rule, group or trigger is enabled by itself; a rule's groups may be off all the same."""
+        """Whether something is enabled by itself; a rule's groups may be off all the same."""
         return self._state.triggers.is_on(kind, name)
 
     def firings(self, trigger: str, after: int = 0, limit: int = 1000) -> list[dict[str, Any]]:

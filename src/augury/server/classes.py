@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,8 +20,9 @@ from augury.algebra.dump import dump_class
 from augury.algebra.program import ClassPlan
 from augury.clock import NoSuchTime, show_duration
 from augury.diagnostics import closest
-from augury.event import EventClass
+from augury.event import ClassKind, EventClass
 from augury.history import views
+from augury.kernels.firing import Switched
 from augury.local.store.asking import asked_us
 from augury.server.models import AttributeModel, Classes, ClassModel, Rows
 from augury.server.problems import Problem
@@ -31,6 +32,8 @@ from augury.server.served import Served
 from augury.server.tokens import Role
 
 _ROWS_AT_ONCE: Final = 50_000
+
+Verb = Literal["enable", "disable"]
 
 Limit = Annotated[int, Query(ge=1, le=limits.SERVER_PAGE_ROWS_MAX, description="Rows of the page.")]
 After = Annotated[int, Query(ge=0, le=2**62, description="`next` of the page before.")]
@@ -45,6 +48,7 @@ def routes(served: Served) -> list[Route]:
     return [
         Route("GET", "/v1/classes", Role.READ, asked.every, more={"response_model": Classes}),
         Route("GET", "/v1/classes/{name}", Role.READ, asked.one, more={"response_model": ClassModel}),
+        Route("POST", "/v1/classes/{name}/{verb}", Role.DEFINE, asked.switch, more={"response_model": ClassModel}),
         Route("GET", "/v1/classes/{name}/history", Role.READ, asked.history, more=history),
     ]
 
@@ -73,11 +77,35 @@ class _Classes:
 
     async def every(self) -> Classes:
         """The classes of the program, in the order of declaration."""
-        return Classes(classes=[_model(plan) for plan in self._served.engine.program.classes])
+        return Classes(classes=[self._model(plan) for plan in self._served.engine.program.classes])
 
     async def one(self, name: str) -> ClassModel:
         """A class."""
-        return _model(plan_named(self._served, name))
+        return self._model(plan_named(self._served, name))
+
+    async def switch(self, name: str, verb: Verb) -> ClassModel:
+        """Enable or disable a class that takes events: while it is disabled they are refused, with that reason."""
+        plan = plan_named(self._served, name)
+        if plan.event_class.kind is ClassKind.COMPLEX:
+            told = "follows from others: disable what it follows from, or drop it"
+            raise Problem(409, f"`{plan.event_class.name}` is a complex class, and {told}")
+        engine = self._served.engine
+        await self._served.read(lambda: engine.switch(Switched.CLASS, plan.event_class.name, verb == "enable"))
+        return self._model(plan)
+
+    def _model(self, plan: ClassPlan) -> ClassModel:
+        one = plan.event_class
+        return ClassModel(
+            name=one.name,
+            kind=one.kind.value,
+            enabled=self._served.engine.is_on(Switched.CLASS, one.name),
+            mutable=one.mutable,
+            attributes=[AttributeModel(name=a.name, type=str(a.type)) for a in one.attributes],
+            key=list(one.key),
+            lifespan=None if one.lifespan_us is None else show_duration(one.lifespan_us),
+            reads=list(plan.reads),
+            derivation=dump_class(plan),
+        )
 
     async def history(
         self,
@@ -169,20 +197,6 @@ def unknown(what: str, name: str, known: list[str]) -> Problem:
 
 def _number(event_class: EventClass) -> str:
     return views.system_names(event_class).number
-
-
-def _model(plan: ClassPlan) -> ClassModel:
-    one = plan.event_class
-    return ClassModel(
-        name=one.name,
-        kind=one.kind.value,
-        mutable=one.mutable,
-        attributes=[AttributeModel(name=a.name, type=str(a.type)) for a in one.attributes],
-        key=list(one.key),
-        lifespan=None if one.lifespan_us is None else show_duration(one.lifespan_us),
-        reads=list(plan.reads),
-        derivation=dump_class(plan),
-    )
 
 
 async def _stream(served: Served, parts: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -113,10 +113,11 @@ class AttributeModel(BaseModel):
 
 
 class ClassModel(BaseModel):
-    """An event class; `lifespan` is null for one whose events never expire."""
+    """An event class; `lifespan` is null for one whose events never expire. One that is not `enabled` takes none."""
 
     name: str
     kind: str
+    enabled: bool
     mutable: bool
     attributes: list[AttributeModel]
     key: list[str]

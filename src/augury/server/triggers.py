@@ -5,13 +5,11 @@ In: names. Out: JSON. Statements are added, replaced and dropped by `programs`.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from augury.algebra.dump import dump_rule, dump_trigger
 from augury.algebra.rule import Rule, Trigger
 from augury.event import Attribute, key_of
 from augury.kernels.firing import Switched
-from augury.server.classes import unknown
+from augury.server.classes import Verb, unknown
 from augury.server.models import (
     AttributeModel,
     Evaluated,
@@ -25,8 +23,6 @@ from augury.server.models import (
 from augury.server.routes import Route
 from augury.server.served import Served
 from augury.server.tokens import Role
-
-Verb = Literal["enable", "disable"]
 
 
 def routes(served: Served) -> list[Route]:
