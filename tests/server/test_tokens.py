@@ -157,6 +157,7 @@ NEEDS = {
     ],
     Role.DEFINE: [
         "DELETE /v1/classes/{name}",
+        "POST /v1/classes/{name}/{verb}",
         "DELETE /v1/groups/{name}",
         "DELETE /v1/rules/{name}",
         "DELETE /v1/triggers/{name}",
