@@ -63,7 +63,6 @@ FORMS = {
     "hidden names that are taken": "WITH made_1 AS (SELECT id AS made_of, occTime FROM Part) SELECT made_of AS id FROM made_1 OCCURRING AT occTime",
     "words for names": "WITH Window AS (SELECT id, item FROM Part), Full AS (SELECT * FROM Window) SELECT w.id FROM Full w LEFT SEMI JOIN Full ON w.id = Full.id JOIN Item i ON i.id = w.item OCCURRING AT i.occTime",
     "clauses for columns": "SELECT p.offset AS id FROM (SELECT id AS offset, item AS window FROM Part) p JOIN (SELECT id AS window FROM Item) i ON p.window = i.window JOIN Item z ON z.id = p.window OCCURRING AT z.occTime",
-    "clauses for aliases": "SELECT offset.id FROM Part AS offset JOIN Item window ON offset.item = window.id JOIN Item z ON z.id = window.id OCCURRING AT z.occTime",
     "a union of such columns": "SELECT p.offset AS id FROM (SELECT id AS offset, occTime FROM Part) p UNION SELECT i.offset FROM (SELECT id AS offset, occTime FROM Item) i WHERE i.offset > 2 OCCURRING AT occTime",
     "a WITH query called like a class that it asks twice": "WITH Part AS (SELECT id, occTime FROM Part WHERE id < (SELECT MAX(id) FROM Part)) SELECT id FROM Part OCCURRING AT occTime",
     "a column called FROM": "SELECT p.from AS id FROM (SELECT id AS `from`, occTime FROM Part) p OCCURRING AT p.occTime",
