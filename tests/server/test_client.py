@@ -265,6 +265,7 @@ def ask_everything(client: Client) -> None:
         *(client.triggers, lambda: client.trigger("x"), lambda: client.evaluate("x"), client.rules, client.groups),
         *(lambda: client.rule("x"), lambda: client.group("x"), lambda: client.switch("trigger", "x", True)),
         *(lambda: client.switch("rule", "x", True), lambda: client.switch("group", "x", False)),
+        lambda: client.switch("class", "x", False),
         *(lambda: client.check(text), lambda: client.explain(text), lambda: client.code("x"), client.program),
         *(lambda: client.plan(text), lambda: client.apply(text), client.reload),
         *(client.health, client.ready, client.metrics, client.engine, client.pause, client.detectors),
