@@ -435,9 +435,9 @@ def test_every_example_is_compared_with_a_reference() -> None:
     assert {case.name for case in examples()} == {*LINES_OF_EXAMPLES, *WITH_TRIGGERS}
 
 
-# Of a corpus every third case runs as a stream each time, and all of them in `make soak`: each is a batch as well, and
+# Of a corpus every sixth case runs as a stream each time, and all of them in `make soak`: each is a batch as well, and
 # what streams add to it is how they are cut.
-SHARE = 3
+SHARE = 6
 
 
 @pytest.mark.parametrize("name", GROUPS)
