@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from augury.cli_asking import TOKEN_ENV
+from augury.cli_detectors import OpenOption
+
 if TYPE_CHECKING:
     from augury.actions.event import HttpPoster
     from augury.actions.run import Would
@@ -62,7 +65,8 @@ ToOption = Annotated[
     str | None, typer.Option("--to", metavar="URL", help="The engine that actions TO EVENT are posted to.")
 ]
 TokenOption = Annotated[
-    str | None, typer.Option("--token-env", metavar="NAME", help="The environment variable with a token for --to.")
+    str | None,
+    typer.Option("--token-env", metavar="NAME", help="The environment variable with a token for --to (AUGURY_TOKEN)."),
 ]
 SecretOption = Annotated[
     str | None, typer.Option("--secret-env", metavar="NAME", help="The environment variable with the secret.")
@@ -206,6 +210,7 @@ def act_command(
         Path | None,
         typer.Option("--tokens", metavar="FILE", help="The tokens of those who may look, pause and resume."),
     ] = None,
+    is_open: OpenOption = False,
 ) -> None:
     """Carry out the actions that one or more engines post to /actions, as BIND statements and settings say."""
     import asyncio
@@ -220,7 +225,7 @@ def act_command(
         around = Surroundings(compiled, settings_at(settings), _poster(to, token_env), typer.echo)
         try:
             keys = keys_in(secret_env, os.environ)
-            asyncio.run(live_executors(around, host, port, _tell, keys, tokens=tokens))
+            asyncio.run(live_executors(around, host, port, _tell, keys, tokens=tokens, is_open=is_open))
         except CannotCarryOut as error:
             _fail(2, *error.sentences)
 
@@ -235,7 +240,7 @@ def _poster(to: str | None, token_env: str | None) -> HttpPoster | None:
     from augury.actions.event import HttpPoster
     from augury.server.given import token_in
 
-    return None if to is None else HttpPoster(to, token_in(token_env, os.environ))
+    return None if to is None else HttpPoster(to, token_in(token_env, os.environ, TOKEN_ENV))
 
 
 def _change(

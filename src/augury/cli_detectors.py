@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from augury.cli_asking import TOKEN_ENV
+
 if TYPE_CHECKING:
     from augury.algebra.program import Program
 
 ProgramArgument = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")]
 TokensOption = Annotated[
     Path | None, typer.Option("--tokens", metavar="FILE", help="The tokens of those who may ask at --port.")
+]
+OpenOption = Annotated[
+    bool, typer.Option("--open", help="Let whoever is on this machine ask without a token, for trying it out.")
 ]
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen at.")]
 
@@ -38,9 +43,12 @@ def sense_command(
     host: HostOption = "127.0.0.1",
     token_env: Annotated[
         str | None,
-        typer.Option("--token-env", metavar="NAME", help="The environment variable with a token that posts."),
+        typer.Option(
+            "--token-env", metavar="NAME", help="The environment variable with a token that posts (AUGURY_TOKEN)."
+        ),
     ] = None,
     tokens: TokensOption = None,
+    is_open: OpenOption = False,
 ) -> None:
     """Run the detectors of a program, and feed one or more engines with what they see."""
     for url in to:
@@ -55,8 +63,19 @@ def sense_command(
 
     sys.path.insert(0, "")  # detectors in Python are found where the command is given
     try:
-        token = token_in(token_env, os.environ)
-        living = live_detectors(compiled, to, state, _tell, once=once, host=host, port=port, token=token, tokens=tokens)
+        token = token_in(token_env, os.environ, TOKEN_ENV)
+        living = live_detectors(
+            compiled,
+            to,
+            state,
+            _tell,
+            once=once,
+            host=host,
+            port=port,
+            token=token,
+            tokens=tokens,
+            is_open=is_open,
+        )
         code = asyncio.run(living)
     except (CannotServe, BadDetector) as error:
         _tell(f"error: {error}")

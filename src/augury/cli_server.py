@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from augury import limits
-from augury.cli_detectors import HostOption, ProgramArgument, compiled_or_exit
+from augury.cli_detectors import HostOption, OpenOption, ProgramArgument, compiled_or_exit
 
 
 class RoleName(StrEnum):
@@ -28,7 +28,7 @@ class RoleName(StrEnum):
 
 StoreOption = Annotated[str, typer.Option("--store", help="A file of SQLite, or postgresql://HOST/DATABASE.")]
 TokensOption = Annotated[
-    Path | None, typer.Option("--tokens", metavar="FILE", help="The file of tokens; STORE.tokens, if it is there.")
+    Path | None, typer.Option("--tokens", metavar="FILE", help="The file of tokens, if not STORE.tokens.")
 ]
 TokenStore = Annotated[
     str | None, typer.Option("--store", help="The store whose server asks for tokens: they are in STORE.tokens.")
@@ -51,6 +51,7 @@ def serve_command(
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="Where it is asked; 0: any.")] = 8700,
     host: HostOption = "127.0.0.1",
     tokens: TokensOption = None,
+    is_open: OpenOption = False,
     rate: Annotated[
         int, typer.Option("--rate", min=1, help="Requests a second that one token may make.")
     ] = limits.SERVER_REQUESTS_A_SECOND,
@@ -70,7 +71,11 @@ def serve_command(
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the engine is called there.")] = None,
 ) -> None:
-    """Run a program live behind HTTP: it follows the wall clock, and takes events by POST to /v1/events."""
+    """Run a program live behind HTTP: it follows the wall clock, and takes events by POST to /v1/events.
+
+    Who asks needs a token. Where there is no file of tokens yet, one that may do everything is made and shown on the
+    terminal; `augury token add` makes others.
+    """
     compiled = compiled_or_exit(program)
     from augury.actions.binding import CannotCarryOut, Surroundings
     from augury.actions.python import NoFunction
@@ -78,8 +83,9 @@ def serve_command(
     from augury.engine.plan import CannotRun
     from augury.local.running import CannotRecover
     from augury.local.store.errors import NoDriver, StoreError
-    from augury.server.given import CannotServe, elsewhere, engine_name, settings_at, state_beside, tokens_of
+    from augury.server.given import CannotServe, elsewhere, engine_name, settings_at, state_beside
     from augury.server.living import Serving, live_server, run_server
+    from augury.server.tokens import tokens_of
 
     sys.path.insert(0, "")  # detectors and functions in Python are found where the command is given
     try:
@@ -88,7 +94,9 @@ def serve_command(
         acting = None
         if act or sent is not None:
             acting = Surroundings(compiled, said, None, typer.echo, name or engine_name(store), sent)
-        serving = Serving(host, port, tokens_of(tokens, store), rate)
+        # Elsewhere than on a terminal what is told is likely to be kept, as a journal does, and secrets are in no log.
+        show = _tell if sys.stderr.isatty() else None
+        serving = Serving(host, port, tokens_of(tokens, store, is_open=is_open), rate, is_open, show)
         run_server(live_server(compiled, store, serving, _tell, remembered, acting, said))
     except (StoreError, CannotRecover, CannotServe, CannotCarryOut, BadDetector, NoFunction, CannotRun) as error:
         for sentence in str(error).split("\n"):

@@ -102,6 +102,8 @@ def test_the_groceries_with_two_engines_and_one_process_of_executors_all_killed(
     tmp_path: Path, processes: list[Apart], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FRIDGE_SECRET", SECRET)
+    tokens = tmp_path / "tokens"
+    monkeypatch.setenv("AUGURY_TOKEN", owner := add_token(tokens, "owner", (Role.ADMIN,)))
     stock = {"butter": (2, "2036-03-04T10:00:00Z")}
 
     async def deliveries(request: web.Request) -> web.Response:
@@ -132,11 +134,11 @@ def test_the_groceries_with_two_engines_and_one_process_of_executors_all_killed(
             groceries.write_text(text + DETECTS.format(folder=tmp_path, url=url), "utf-8")
             says("ResourceLow", "butter", amountLeft=0.1)
             says("ResourceEmpty", "milk")
-            secret = ("--secret-env", "FRIDGE_SECRET")
+            secret = ("--secret-env", "FRIDGE_SECRET", "--tokens", str(tokens))
             for name, store, port in zip(names, stores, ports, strict=False):
                 words = ("--store", str(store), "--port", str(port), "--name", name, "--act-at", act, *secret)
                 processes.append(Apart(tmp_path, name, "serve", str(groceries), *words))
-            state = ("--state", str(tmp_path / "state"), "--port", str(ports[2]))
+            state = ("--state", str(tmp_path / "state"), "--port", str(ports[2]), "--open")
             processes.append(Apart(tmp_path, "sense", "sense", str(groceries), "--to", first, "--to", second, *state))
             bindings = ("--settings", str(tmp_path / "bound.toml"), "--port", str(ports[3]), *secret)
             processes.append(Apart(tmp_path, "act", "act", str(groceries), *bindings))
@@ -148,14 +150,15 @@ def test_the_groceries_with_two_engines_and_one_process_of_executors_all_killed(
             await asyncio.sleep(2.0)
             for store in stores:
                 await until(settled(store, 2), lambda: [outbox_of(store) for store in stores])
-            _, told = await asked(f"{act}/health")
+            assert (await asked(f"{act}/health"))[0] == 401
+            _, told = await asked(f"{act}/health", token=owner)
             assert (told["delivered"], told["dead"]) == (4, 0)
 
             executors.kill()
             says("ResourceLow", "eggs", amountLeft=2)
             stock["butter"] = (2, "2036-03-05T10:00:00Z")
             for url_ in (first, second):
-                await until_told(f"{url_}/v1/engine", lambda health: health["actions"]["again"] > 0)
+                await until_told(f"{url_}/v1/engine", lambda health: health["actions"]["again"] > 0, owner)
             executors.start()
             two.kill()
             says("ResourceEmpty", "juice")
@@ -207,7 +210,7 @@ def test_what_was_under_way_when_executors_were_killed_is_done_again(
     Path("slow").touch()
     Path("shop.bicepl").write_text(f"{SHOP}BIND tell TO PYTHON 'slow_fridge:tell' WITH (timeout = 70s);")
     port, done = free_port(), Path("done")
-    processes.append(Apart(tmp_path, "act", "act", "shop.bicepl", "--port", str(port)))
+    processes.append(Apart(tmp_path, "act", "act", "shop.bicepl", "--port", str(port), "--open"))
     outbox = MemoryOutbox([action(1)])
 
     async def all_of_it() -> None:
@@ -247,7 +250,7 @@ def test_actions_become_events_of_an_engine_behind_http(
     to = ("--to", url, "--token-env", "MAY_POST")
     processes.append(Apart(tmp_path, "server", "serve", "shop.bicepl", "--store", str(store), "--port", str(port)))
     if way == "act":
-        processes.append(Apart(tmp_path, "act", "act", "shop.bicepl", "--port", str(other), *to))
+        processes.append(Apart(tmp_path, "act", "act", "shop.bicepl", "--port", str(other), "--open", *to))
         to = ("--act-at", f"http://127.0.0.1:{other}", "--name", "kitchen")
 
     async def all_of_it() -> None:
@@ -388,7 +391,12 @@ def command(*words: str) -> tuple[int, str]:
     [
         (("act", "P", "--secret-env", "NOT_SET"), "`NOT_SET` is not set"),
         (("act", "P", "--settings", "nowhere.toml"), "cannot be read"),
-        (("act", "P"), "name one, --to URL"),
+        (("act", "P", "--open"), "name one, --to URL"),
+        (("act", "P"), "--secret-env, here and there; or let whoever is on this machine send actions, by --open"),
+        (("act", "P", "--open", "--host", "0.0.0.0"), "leave out --open"),
+        (("sense", "P", "--to", "http://127.0.0.1:1", "--state", "T", "--port", "0"), "by --open"),
+        (("serve", "P", "--store", "S", "--open", "--host", "0.0.0.0", "--port", "0"), "leave out --open"),
+        (("serve", "P", "--store", "postgresql://h/d", "--port", "0"), "--tokens FILE names it"),
         (("serve", "P", "--store", "S", "--act-at", "fridge", "--port", "0"), "no URL of a webhook"),
         (("serve", "P", "--store", "S", "--act", "--name", "a/b", "--port", "0"), "no name of an engine"),
         (("serve", "P", "--store", "S", "--secret-env", "SECRET", "--port", "0"), "--act-at URL"),

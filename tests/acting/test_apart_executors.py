@@ -80,7 +80,7 @@ async def served(
         doer.go.set()
     async with real() as environment:
         executors = Executors({"tell": Carrier(doer, retries, places)}, environment)
-        async with page_of(acting_app(executors, environment, keys)) as url:
+        async with page_of(acting_app(executors, environment, keys, is_open=True)) as url:
             yield Served(url, doer, executors, environment)
         await executors.stop()
 

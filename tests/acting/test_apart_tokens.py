@@ -1,4 +1,4 @@
-"""Detectors and executors by themselves: on this machine for who is here, beyond it for who has a token or a secret."""
+"""Detectors and executors by themselves: for who has a token or a secret, and where they are open for who is here."""
 
 from __future__ import annotations
 
@@ -88,17 +88,59 @@ def test_with_tokens_executors_and_detectors_ask_for_a_role(tmp_path: Path) -> N
             (name,) = found.status()
             routes = {("GET", "/health"): Role.READ}
             routes |= {("POST", f"/detectors/{name}/{verb}"): Role.ADMIN for verb in ("pause", "resume")}
-            async with page_of(detectors_app(found, tokens)) as url:
+            async with page_of(detectors_app(found, tokens, environment)) as url:
                 await matrix(url, routes, given, wrong)
 
     run(work)
 
 
-def test_without_tokens_who_is_here_may_ask_and_no_page_may() -> None:
+def test_without_tokens_nobody_gets_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    stray = add_token(tmp_path / "tokens", "stray", (Role.ADMIN,))
+
     async def work() -> None:
         async with real() as environment:
             executors = Executors({}, environment)
+            program = compile(f"{PROGRAM}DETECT Stock FROM FILE '{tmp_path}/a.jsonl';")
+            found = Detectors(opened(program, environment), {}, str(tmp_path), environment)
+            asked = [("GET", "/health"), ("POST", "/pause"), ("POST", "/actions"), ("GET", "/nowhere")]
             async with page_of(acting_app(executors, environment)) as url:
+                assert [await status(url, *one, token) for one in asked for token in (None, stray)] == [401] * 8
+            assert not executors.is_paused
+            async with page_of(detectors_app(found, None, environment)) as url:
+                asked = [("GET", "/health"), ("POST", "/detectors/Stock/pause"), ("GET", "/nowhere")]
+                assert [await status(url, *one, token) for one in asked for token in (None, stray)] == [401] * 6
+
+    run(work)
+
+
+def test_who_is_not_let_in_too_often_is_slowed_down(tmp_path: Path) -> None:
+    """Wrong tokens and wrong signatures alike; who has a token is not."""
+    owner = add_token(tmp_path / "tokens", "owner", (Role.ADMIN,))
+
+    async def work() -> None:
+        async with real() as environment:
+            app = acting_app(Executors({}, environment), environment, signing_keys(SECRET), Tokens(tmp_path / "tokens"))
+            async with page_of(app) as url, aiohttp.ClientSession() as session:
+                for method, path in (("GET", "/health"), ("POST", "/actions")):
+                    headers = {"content-type": "application/cloudevents+json"}
+                    answers = [await session.request(method, f"{url}{path}", headers=headers) for _ in range(100)]
+                    assert {one.status for one in answers} == {401, 429}
+                    slowed = next(one for one in answers if one.status == 429)
+                    assert (slowed.headers["retry-after"], (await slowed.json(content_type=None))["status"]) == (
+                        "1",
+                        429,
+                    )
+                assert await status(url, "GET", "/health", owner) == 200
+
+    run(work)
+
+
+def test_where_it_is_open_who_is_here_may_ask_and_no_page_may() -> None:
+    async def work() -> None:
+        async with real() as environment:
+            executors = Executors({}, environment)
+            async with page_of(acting_app(executors, environment, is_open=True)) as url:
                 assert await status(url, "GET", "/health") == 200
                 assert await status(url, "POST", "/pause") == 200
                 assert executors.is_paused
@@ -132,7 +174,10 @@ def test_beyond_this_machine_tokens_are_needed_and_executors_need_a_secret(tmp_p
         code, said = command(*words, ACT=SECRET)
         assert (code, "without tokens" in said) == (2, True), said
     code, said = command(*act, "--tokens", str(tokens))
-    assert (code, "without a secret" in said, "--secret-env" in said) == (2, True, True), said
+    assert (code, "has to be signed" in said, "--secret-env" in said) == (2, True, True), said
+    for words in (act, (*sense, "--port", "0")):
+        code, said = command(*words, "--open", "--tokens", str(tokens))
+        assert (code, "leave out --open" in said) == (2, True), said
 
 
 def test_with_both_they_listen_where_they_are_told(tmp_path: Path) -> None:

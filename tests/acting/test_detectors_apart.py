@@ -154,10 +154,10 @@ def test_the_groceries_with_two_engines_of_which_one_is_killed(tmp_path: Path, p
             says("ResourceEmpty", "milk")
             label("yogurt", "2036-03-08T00:00:00Z")
             for number in range(2):
-                words = ("serve", str(program), "--store", str(stores[number]), "--port", str(ports[number]))
+                words = ("serve", str(program), "--store", str(stores[number]), "--port", str(ports[number]), "--open")
                 processes.append(Process(tmp_path, f"engine{number}", *words))
             to = ("--to", urls[0], "--to", urls[1], "--state", str(tmp_path / "state"), "--port", str(ports[2]))
-            processes.append(Process(tmp_path, "sense", "sense", str(program), *to))
+            processes.append(Process(tmp_path, "sense", "sense", str(program), *to, "--open"))
             _, second, sense = processes
 
             def taken(counts: dict[str, int], *engines: str) -> Callable[[Any], bool]:
@@ -281,7 +281,7 @@ def test_an_engine_runs_its_detectors_in_its_own_process(tmp_path: Path, process
     (tmp_path / "a.jsonl").write_text('{"item": "milk", "n": 3}\n')
     (tmp_path / "a.bicepl").write_text(f"SET CHRONON 1s;\n{CLASS}DETECT Stock FROM FILE '{tmp_path}/a.jsonl';")
     port, store = free_port(), tmp_path / "a.db"
-    words = ("serve", str(tmp_path / "a.bicepl"), "--store", str(store), "--port", str(port))
+    words = ("serve", str(tmp_path / "a.bicepl"), "--store", str(store), "--port", str(port), "--open")
     processes.append(Process(tmp_path, "server", *words, "--state", str(tmp_path / "state")))
 
     async def wait() -> None:
@@ -311,7 +311,7 @@ def test_sense_pauses_one_detector_and_goes_on_with_it(tmp_path: Path, processes
 
     async def all_of_it() -> None:
         async with serving({"/v1/events": take}) as engine:
-            words = ("--to", engine, "--state", str(tmp_path / "state"), "--port", str(port))
+            words = ("--to", engine, "--state", str(tmp_path / "state"), "--port", str(port), "--open")
             processes.append(Process(tmp_path, "sense", "sense", str(tmp_path / "a.bicepl"), *words))
             await until_told(f"{sense}/health", lambda told: told["Stock"]["forwarded"] == 1)
             status, told = await asked(f"{sense}/detectors/Stock/pause", "POST")

@@ -139,7 +139,7 @@ START_US = 1_767_258_000_000_000  # 2026-01-01T09:00:00Z
 
 
 @asynccontextmanager
-async def here(folder: Path, text: str = SHOP, **limits: int) -> AsyncIterator[Here]:
+async def here(folder: Path, text: str = SHOP, **more: Any) -> AsyncIterator[Here]:
     """An engine behind an application, with a token of each role."""
     tokens = folder / "tokens"
     given = {role: add_token(tokens, role.value, (role,)) for role in Role}
@@ -147,7 +147,7 @@ async def here(folder: Path, text: str = SHOP, **limits: int) -> AsyncIterator[H
     engine = LocalEngine(compile(text), folder / "a.db", environment=Read(lambda: now_us[0]))
     served = Served(engine, str(folder / "a.db"), Machine())
     try:
-        yield Here(engine, served, server_app(served, Tokens(tokens), **limits), tokens, given, now_us)
+        yield Here(engine, served, server_app(served, Tokens(tokens), **more), tokens, given, now_us)
     finally:
         await served.close()
         engine.close()
@@ -167,7 +167,10 @@ def run(work: Any) -> None:
 
 
 class Server:
-    """`augury serve` as a process, which can be killed and started again at the same port."""
+    """`augury serve` as a process, which can be killed and started again at the same port.
+
+    Where nobody made a token for it, it has one that may do everything, with which it is asked if nothing else is said.
+    """
 
     def __init__(
         self,
@@ -180,7 +183,12 @@ class Server:
     ) -> None:
         """Start it; `before` are the words of a command that becomes the server."""
         self.before = before
-        self.folder, self.words, self.environment, self.store = folder, words, environment, store
+        self.folder, self.environment, self.store = folder, environment, store
+        self.token: str | None = None
+        if "--open" not in words and "--tokens" not in words and not (folder / f"{store}.tokens").exists():
+            self.token = add_token(folder / "tokens", f"tests-{time.monotonic_ns()}", (Role.ADMIN,))
+            words = (*words, "--tokens", str(folder / "tokens"))
+        self.words = words
         (folder / "program.bicepl").write_text(text, "utf-8")
         self.told = folder / "told"
         self.url = ""
@@ -250,8 +258,8 @@ class Server:
         token: str | None = None,
     ) -> Answer:
         given = dict(headers or {})
-        if token is not None:
-            given["authorization"] = f"Bearer {token}"
+        if (said := token or self.token) is not None:
+            given["authorization"] = f"Bearer {said}"
         connection.request(method, path, body.encode() if isinstance(body, str) else body, given)
         answer = connection.getresponse()
         return Answer(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())

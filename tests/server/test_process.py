@@ -56,7 +56,8 @@ def test_what_is_under_way_is_finished_when_it_is_asked_to_end(tmp_path: Path, s
     server = serve()
     parts = urlsplit(server.url)
     with socket.create_connection((parts.hostname or "", parts.port or 0)) as slow:
-        head = f"POST /v1/events HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/x-ndjson\r\n"
+        who = f"Host: {parts.netloc}\r\nAuthorization: Bearer {server.token}\r\n"
+        head = f"POST /v1/events HTTP/1.1\r\n{who}Content-Type: application/x-ndjson\r\n"
         slow.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
 
         def send(text: str) -> None:
@@ -64,7 +65,7 @@ def test_what_is_under_way_is_finished_when_it_is_asked_to_end(tmp_path: Path, s
 
         send(json.dumps({"event": "Paid", "resource": "first", "price": 1}) + "\n")
         with socket.create_connection((parts.hostname or "", parts.port or 0)) as live:
-            live.sendall(f"GET /v1/occurrences/live HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+            live.sendall(f"GET /v1/occurrences/live HTTP/1.1\r\n{who}\r\n".encode())
             assert b"event: begin" in _until(live, b"begin")
             time.sleep(0.2)
             server.process.terminate()
@@ -189,10 +190,9 @@ def test_with_tokens_it_listens_anywhere_and_a_revoked_one_counts_no_more(tmp_pa
     assert server.ask("GET", "/health").status == 200
 
 
-def test_without_tokens_who_is_here_posts_and_reads_and_no_page_does(tmp_path: Path) -> None:
+def test_where_it_is_open_who_is_here_posts_and_reads_and_no_page_does(tmp_path: Path) -> None:
     async def work() -> None:
-        async with here(tmp_path) as there:
-            there.app._tokens = None
+        async with here(tmp_path, is_open=True) as there:
             event = json.dumps({"event": "Paid", "resource": "a", "price": 1}).encode()
 
             async def status(method: str, path: str, **headers: str) -> int:
@@ -211,6 +211,9 @@ def test_without_tokens_who_is_here_posts_and_reads_and_no_page_does(tmp_path: P
             ):
                 assert await status("POST", "/v1/events", **headers) == 403
             assert await status("GET", "/v1/classes", authorization="Bearer x") == 401
+            owner = f"Bearer {there.given[Role.ADMIN]}"
+            assert await status("GET", "/v1/classes", authorization=owner, host="proxy.example") == 200
+            assert await status("POST", "/v1/engine/resume", authorization=owner) == 200
 
     run(work())
 
@@ -287,6 +290,6 @@ def test_secrets_are_in_no_output(tmp_path: Path, serve: Serve) -> None:
 def test_the_password_of_a_store_is_in_no_message(tmp_path: Path) -> None:
     (tmp_path / "a.bicepl").write_text(SHOP)
     store = "postgresql://shop:store-secret-99@127.0.0.1:1/shop?connect_timeout=2"
-    code, said = command("serve", str(tmp_path / "a.bicepl"), "--store", store, "--port", "0")
+    code, said = command("serve", str(tmp_path / "a.bicepl"), "--store", store, "--port", "0", "--open")
     assert (code, "cannot be reached" in said or "failed" in said) == (2, True), said
     assert "store-secret" not in said

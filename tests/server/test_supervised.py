@@ -42,7 +42,9 @@ DETECT Seen FROM FILE 'seen.jsonl';
 """
 
 
-@pytest.mark.parametrize("words", [("act", "--port", "0"), ("sense", "--to", "http://127.0.0.1:9", "--state", "state")])
+@pytest.mark.parametrize(
+    "words", [("act", "--open", "--port", "0"), ("sense", "--to", "http://127.0.0.1:9", "--state", "state")]
+)
 def test_so_do_executors_and_detectors(tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "a.bicepl").write_text(PROGRAM, "utf-8")
     name = str(tmp_path / "notify")

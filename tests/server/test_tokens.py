@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 import stat
+import subprocess
+import sys
+import time
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from augury.cli_server import register
-from augury.server.gate import Rates
 from augury.server.given import CannotServe
+from augury.server.rates import Rates
 from augury.server.routes import Guarded
 from augury.server.tokens import Caller, Role, Tokens, add_token, read_tokens, revoke_token
-from tests.server.asking import Answer, Here, ask, here, run
+from tests.server.asking import SHOP, Answer, Here, ask, here, run
 from tests.server.conftest import Serve
+from tests.terminal import Terminal
 
 
 def test_a_token_is_known_again_and_is_kept_nowhere(tmp_path: Path) -> None:
@@ -228,17 +235,120 @@ def test_every_route_asks_for_its_role_and_nobody_else_gets_an_answer(tmp_path: 
     run(work())
 
 
-def test_without_tokens_every_route_that_changes_or_operates_is_refused(tmp_path: Path) -> None:
+def test_without_a_file_of_tokens_no_route_is_answered(tmp_path: Path) -> None:
+    """A file that is not there yet lets nobody in, and neither does a server that has no place for one."""
+
     async def work() -> None:
         async with here(tmp_path, failures_a_second=MANY) as there:
-            there.app._tokens = None
-            for (method, path), role in NEEDED.items():
-                answer = await asked(there, method, path, None)
-                allowed = role in (Role.POST, Role.READ)
-                assert (answer.status == 403, method, path) == (not allowed, method, path)
-                assert (await asked(there, method, path, there.given[Role.ADMIN])).status == 401
+            elsewhere = there.given[Role.ADMIN]
+            later = Tokens(tmp_path / "later", may_be_missing=True)
+            for tokens in (None, later):
+                there.app._tokens = tokens
+                for method, path in NEEDED:
+                    for token in (None, "nonsense", elsewhere):
+                        assert ((await asked(there, method, path, token)).status, method, path) == (401, method, path)
+                for method, path in OPEN:
+                    assert (await asked(there, method, path, None)).status == 200
+            made = add_token(later.path, "owner", (Role.ADMIN,))
+            assert (await asked(there, "GET", "/v1/classes", made)).status == 200
 
     run(work())
+
+
+def test_where_it_is_open_who_has_no_token_may_post_and_read_and_nothing_else(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path, failures_a_second=MANY, is_open=True) as there:
+            for (method, path), needed in NEEDED.items():
+                answer = await asked(there, method, path, None)
+                allowed = needed in (Role.POST, Role.READ)
+                assert (answer.status in (401, 403), method, path) == (not allowed, method, path)
+                assert (await asked(there, method, path, "nonsense")).status == 401
+                for role in Role:
+                    answer = await asked(there, method, path, there.given[role])
+                    allowed = role in (needed, Role.ADMIN)
+                    assert (answer.status in (401, 403), method, path, role) == (not allowed, method, path, role)
+
+    run(work())
+
+
+# ---- the first start -------------------------------------------------------------------------------------------------
+
+
+def started(folder: Path, *words: str) -> tuple[str, int]:
+    """What a server says on a terminal until it listens, and whether it lets nobody in; then it is ended."""
+    (folder / "a.bicepl").write_text(SHOP)
+    line = [sys.executable, "-m", "augury", "serve", "a.bicepl", "--store", "a.db", "--port", "0", *words]
+    with Terminal() as terminal, (folder / "out").open("ab") as out:
+        server = subprocess.Popen(line, cwd=folder, stderr=terminal.slave, stdout=out)
+        try:
+            over = time.monotonic() + 60
+            while "listens at" not in terminal.text:
+                assert server.poll() is None, terminal.text
+                assert time.monotonic() < over, terminal.text
+                time.sleep(0.05)
+            time.sleep(0.05)
+            url = terminal.text.partition("listens at ")[2].split()[0]
+            with closing(HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
+                connection.request("GET", "/v1/classes")
+                status = connection.getresponse().status
+        finally:
+            server.terminate()
+            server.wait()
+    return terminal.text, status
+
+
+def test_at_its_first_start_a_server_shows_a_token_on_the_terminal_and_nowhere_else(
+    tmp_path: Path, serve: Serve
+) -> None:
+    said, status = started(tmp_path)
+    assert status == 401
+    (made,) = re.findall("export AUGURY_TOKEN=([^ \r\n]+)", said)
+    kept = tmp_path / "a.db.tokens"
+    assert Tokens(kept).caller(made) == Caller("owner", frozenset({Role.ADMIN}))
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    secret = made.split("_", 2)[2].encode()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file() and secret in path.read_bytes()] == []
+
+    again, status = started(tmp_path)
+    assert ("AUGURY_TOKEN" in again, "token" in again, status) == (False, False, 401)
+    server = serve(SHOP)
+    assert server.token is None, "the file that was made counts"
+    assert server.ask("GET", "/v1/classes").status == 401
+    assert server.ask("POST", "/v1/engine/pause", token=made).status == 200
+    assert command("token", "revoke", "owner", "--store", str(tmp_path / "a.db"))[0] == 0
+    assert server.ask("GET", "/v1/classes", token=made).status == 401
+    code, other = command("token", "add", "owner", "--role", "admin", "--store", str(tmp_path / "a.db"))
+    assert (code, server.ask("GET", "/v1/classes", token=other.strip()).status) == (0, 200)
+
+
+def test_where_what_is_told_may_be_kept_no_token_is_made(tmp_path: Path) -> None:
+    (tmp_path / "a.bicepl").write_text(SHOP)
+    line = [sys.executable, "-m", "augury", "serve", "a.bicepl", "--store", "a.db", "--port", "0"]
+    server = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        assert said == "nobody has a token yet: `augury token add NAME --role admin --tokens a.db.tokens` makes one\n"
+        url = server.stderr.readline().partition("listens at ")[2].strip()
+        assert not (tmp_path / "a.db.tokens").exists()
+        with closing(HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
+            made = None
+            for wanted in (401, 200):
+                connection.request("GET", "/v1/classes", headers={"authorization": f"Bearer {made}"} if made else {})
+                answer = connection.getresponse()
+                assert (answer.status, bool(answer.read())) == (wanted, True)
+                made = add_token(tmp_path / "a.db.tokens", f"owner of {wanted}", (Role.ADMIN,))
+    finally:
+        server.terminate()
+        server.wait()
+        assert server.stderr is not None
+        server.stderr.close()
+
+
+def test_open_is_said_and_makes_no_token(tmp_path: Path) -> None:
+    said, status = started(tmp_path, "--open")
+    assert ("whoever is on this machine may post and read" in said, status) == (True, 200)
+    assert not (tmp_path / "a.db.tokens").exists()
 
 
 def test_what_is_no_route_is_not_told_to_who_has_no_token(tmp_path: Path) -> None:

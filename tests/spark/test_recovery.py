@@ -7,13 +7,14 @@ store. What a store holds in the end has to equal what a run that was never dist
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,12 @@ from pyspark.sql import SparkSession
 from augury.engine.ledger import Ledger, counted, lines, renumbered
 from augury.lake import Kind, Lake, vacuum
 from augury.lake.storage import UNFINISHED, is_unfinished
+from augury.local.store.lake_outbox import outbox_at
+from augury.local.store.waiting import Listed, State, Wanted
 from augury.spark.committed import ledger_in
 from augury.spark.replaying import watching
 from tests.spark import driver
+from tests.spark.delivering import Deliverers, hook
 
 ROOT = Path(__file__).parents[2]
 EVENTS, EACH = 72, 6
@@ -150,6 +154,10 @@ INSTANTS: tuple[Instant, ...] = (
     ("ids", "."),
     ("epochs", "0"),
 )
+
+
+DELIVERED_AT: tuple[Instant, ...] = (("actions", ""), ("manifests", "0"), ("checkpoint/commits", ""))
+"""At which the driver is killed while its actions are delivered."""
 
 
 class Driver:
@@ -292,6 +300,82 @@ def test_killed_many_times_it_goes_on_as_if_nothing_had_been(
 ) -> None:
     phases = kills(request.getfixturevalue(kind), tmp_path / kind, 50, seed=2)
     assert {"before the commit", "after the commit", "between batches"} <= set(phases), phases
+
+
+# ---- actions, delivered by who is killed, too ------------------------------------------------------------------------
+
+
+Event = tuple[str | int | None, ...]
+"""What is equal for actions of one event."""
+
+
+def listed(store: Path) -> list[Listed]:
+    outbox = outbox_at(str(store), alone=False)
+    try:
+        return list(outbox.listed(Wanted()))
+    finally:
+        outbox.close()
+
+
+def firsts(sent: Iterable[tuple[str, Event]]) -> dict[Event, list[str]]:
+    """By event the keys of its actions, in the order in which each came first."""
+    found: dict[Event, list[str]] = {}
+    for key, event in sent:
+        if key not in found.setdefault(event, []):
+            found[event].append(key)
+    return found
+
+
+def test_every_action_is_delivered_though_watch_and_deliverer_are_killed(posting: Watched, tmp_path: Path) -> None:
+    """Each under the key that it has where nothing is killed; none is missing, and none is there that should not be."""
+    store, text = tmp_path / "lake", driver.PROGRAM + driver.TRIGGERS
+    wanted = {row["idempotency_key"]: row for row in posting.left["actions"]}
+    names = sorted({row["action"] for row in wanted.values()})
+    with hook(seed=7) as hooked:
+        deliverers = Deliverers(tmp_path / "delivering", store, text, names, hooked)
+        deliverers.start()
+        phases = []
+        try:
+            for instant in (*DELIVERED_AT, None):
+                with running(posting, store) as one:
+                    if instant is not None:
+                        one.say_watching()
+                        wait_for(store, instant, 2, lambda: one.process.poll() is not None)
+                        assert one.kill(), "it came to its end before it could be killed"
+                        phases.append(phase(store))
+                    else:
+                        assert one.process.wait(300) == 0, Path(one.log.name).read_text()[-4000:]
+                        one.wait_for_workers()
+        finally:
+            deliverers.is_over.set()
+            deliverers.join()
+        assert deliverers.failure is None, deliverers.failure
+        hooked.fails = False
+        with deliverers.started() as process:
+            deadline = time.monotonic() + 60
+            while any(one.state is State.WAITING for one in listed(store)) or hooked.taken.keys() < wanted.keys():
+                assert process.poll() is None, deliverers.told()
+                assert time.monotonic() < deadline, deliverers.told()
+                time.sleep(0.05)
+    print(
+        f"{len(phases)} watches and {deliverers.kills} deliverers killed; {len(hooked.sent)} tries, {len(wanted)} done"
+    )
+    assert_same(left(store), posting.left)
+    outbox = listed(store)
+    assert {one.state for one in outbox} == {State.DELIVERED}
+    assert sorted(one.action.idempotency_key for one in outbox) == sorted(wanted), "each is counted once"
+    assert hooked.taken.keys() == wanted.keys()
+    for about in hooked.sent:
+        row, data = wanted[about["id"]], about["data"]
+        assert (data["action"], data["arguments"]) == (row["action"], json.loads(row["arguments"]))
+    assert 1 < max(hooked.taken.values()) <= 1 + deliverers.kills, "only whose answer was lost is sent again"
+    assert deliverers.kills >= 3
+    events = [(one.action.idempotency_key, one.action.event_known_by) for one in outbox]
+    at = dict(events)
+    assert firsts((about["id"], at[about["id"]]) for about in hooked.sent) == firsts(events), (
+        "in the order of each event"
+    )
+    assert {row["trigger"] for row in wanted.values()} == {None, "Expected", "Overdue", "Again"}
 
 
 # ---- lost Python workers ---------------------------------------------------------------------------------------------

@@ -134,11 +134,17 @@ def _remember(known: OrderedDict[Known, _T], known_by: Known, what: _T) -> None:
 
 
 def acting_app(
-    executors: Executors, environment: Environment, keys: tuple[bytes, ...] = (), tokens: Tokens | None = None
+    executors: Executors,
+    environment: Environment,
+    keys: tuple[bytes, ...] = (),
+    tokens: Tokens | None = None,
+    *,
+    is_open: bool = False,
 ) -> web.Application:
     """What answers for executors: `/actions`, `/health`, `/pause` and `/resume`.
 
-    With keys, actions must be signed; with tokens, all else is asked for by one.
+    Actions must be signed, and all else is asked for by a token; but `is_open` lets whoever is on this machine ask, and
+    send actions where there are no keys.
     """
 
     async def actions(request: web.Request) -> web.Response:
@@ -165,7 +171,8 @@ def acting_app(
         executors.is_paused = request.match_info["verb"] == "pause"
         return await health(request)
 
-    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[guard(tokens, "/actions", is_signed=bool(keys))])
+    guarding = guard(tokens, environment.monotonic, is_open=is_open, signed_path="/actions" if keys else None)
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[guarding])
     app.add_routes(
         [web.post("/actions", actions), web.get("/health", health), web.post("/{verb:pause|resume}", change)]
     )

@@ -30,8 +30,9 @@ def server_app(
     tokens: Tokens | None = None,
     requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND,
     failures_a_second: int = limits.SERVER_FAILURES_A_SECOND,
+    is_open: bool = False,
 ) -> Gate:
-    """What answers for an engine."""
+    """What answers for an engine: who has a token, and with `is_open` who is on this machine."""
     app = FastAPI(title="Augury", version=__version__, openapi_url=None, docs_url=None, redoc_url=None)
     answer_problems(app)
     found = [route for noun in NOUNS for route in noun.routes(served)]
@@ -51,4 +52,4 @@ def server_app(
     app.router.routes = list[BaseRoute](guarded)
     open_paths = [route.path for route in found if route.role == "open"]
     clock = served.environment.monotonic
-    return Gate(app, tokens, open_paths, served.requests, clock, requests_a_second, failures_a_second)
+    return Gate(app, tokens, open_paths, served.requests, clock, requests_a_second, failures_a_second, is_open)

@@ -1,4 +1,4 @@
-"""Who asks over HTTP: by a token, or, where there are none, whoever is on this machine and is no page of a browser.
+"""Who asks over HTTP: by a token; where it is open, also whoever is on this machine and is no page of a browser.
 
 In: what a request says of itself, the tokens that count, where a process listens. Out: a caller, or `NotLetIn`. It
 knows no framework.
@@ -32,9 +32,13 @@ class NotLetIn(Exception):
         self.status, self.detail = status, detail
 
 
-def require_safe(host: str, has_tokens: bool) -> None:
-    """Refuse to listen beyond this machine for who has no tokens; raises `CannotServe`."""
-    if not has_tokens and not is_here(host):
+def require_safe(host: str, has_tokens: bool, is_open: bool) -> None:
+    """Refuse to listen beyond this machine for who has no tokens, or is open; raises `CannotServe`."""
+    if is_here(host):
+        return
+    if is_open:
+        raise CannotServe(f"what is open is so for who is on this machine, and `{host}` is more: leave out --open")
+    if not has_tokens:
         raise CannotServe(
             f"without tokens a server listens on this machine only, and `{host}` is more: "
             "make one, `augury token add NAME --role post --tokens FILE`, and name the file by --tokens"
@@ -54,18 +58,16 @@ def cannot_listen(host: str, port: int, error: OSError) -> CannotServe:
     return CannotServe(f"nothing can listen at {host}:{port}: {reason}")
 
 
-def caller_of(header: Callable[[str], str | None], tokens: Tokens | None) -> Caller:
-    """Who asks, by the headers of a request; raises `NotLetIn`."""
+def caller_of(header: Callable[[str], str | None], tokens: Tokens | None, *, is_open: bool = False) -> Caller:
+    """Who asks, by the headers of a request; raises `NotLetIn`, but for who is here where it is open."""
     authorization = header("authorization")
-    if tokens is None:
-        refuse_pages(header("host"), header("origin"))
-        if authorization is None:
-            return ANYBODY_HERE
-        raise NotLetIn(401, "this server has no tokens: make one with `augury token add`, and start it again")
     if authorization is None:
-        raise NotLetIn(401, "a token is needed: Authorization: Bearer TOKEN")
+        if not is_open:
+            raise NotLetIn(401, "a token is needed: Authorization: Bearer TOKEN")
+        refuse_pages(header("host"), header("origin"))
+        return ANYBODY_HERE
     scheme, _, token = authorization.partition(" ")
-    caller = tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
+    caller = tokens.caller(token.strip()) if tokens is not None and scheme.lower() == "bearer" else None
     if caller is None:
         raise NotLetIn(401, "the token is none of this server")
     return caller
@@ -74,7 +76,7 @@ def caller_of(header: Callable[[str], str | None], tokens: Tokens | None) -> Cal
 def refuse_pages(host: str | None, origin: str | None) -> None:
     """A page that was loaded from elsewhere says so by its Origin, or by the name that it was found by."""
     if _hostname(f"//{host or ''}") not in _HERE or (origin is not None and _hostname(origin) not in _HERE):
-        raise NotLetIn(403, "a server without tokens answers who is on this machine, and asks for it as 127.0.0.1")
+        raise NotLetIn(403, "without a token only who is on this machine is answered, and asks for it as 127.0.0.1")
 
 
 def _hostname(url: str) -> str:

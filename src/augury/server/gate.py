@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from augury import limits
 from augury.server.callers import CHALLENGE, NotLetIn, caller_of
 from augury.server.problems import LOG, Problem
+from augury.server.rates import Rates, failures
 from augury.server.requests import Requests
 from augury.server.routes import CALLER, ROUTE
 from augury.server.tokens import Caller, Tokens
@@ -35,12 +36,17 @@ class Gate:
         clock: Callable[[], float],
         requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND,
         failures_a_second: int = limits.SERVER_FAILURES_A_SECOND,
+        is_open: bool = False,
     ) -> None:
-        """Stand before an application; `clock` gives seconds that never go back."""
+        """Stand before an application; `clock` gives seconds that never go back.
+
+        `is_open` lets who is on this machine post and read without a token.
+        """
         self.app = app
         self._tokens, self._open, self._requests, self._clock = tokens, frozenset(open_paths), requests, clock
         self._rates = Rates(requests_a_second, clock)
-        self._failures = Rates(failures_a_second, clock, limits.SERVER_ADDRESSES_MAX)
+        self._failures = failures(clock, failures_a_second)
+        self._is_open = is_open
         self.is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,39 +93,12 @@ class Gate:
         """Who asks; who may not is counted by address, for there is no name."""
         headers: Headers = scope["headers"]
         try:
-            return caller_of(lambda name: _header(headers, name.encode()), self._tokens)
+            return caller_of(lambda name: _header(headers, name.encode()), self._tokens, is_open=self._is_open)
         except NotLetIn as error:
             address = (scope.get("client") or ("",))[0]
             if (seconds := self._failures.wait(address)) > 0:
                 raise _too_often(f"too many requests that were not let in: {error.detail}", seconds) from None
             raise Problem(error.status, error.detail, CHALLENGE if error.status == 401 else None) from None
-
-
-class Rates:
-    """How often each caller asks: as many requests as a second allows at once, and as many each second after.
-
-    Where callers choose their names, only so many are remembered: whoever was silent for a second may do all again.
-    """
-
-    def __init__(self, requests_a_second: int, clock: Callable[[], float], names_max: int | None = None) -> None:
-        """Know nobody yet."""
-        self._most, self._clock, self._names_max = float(requests_a_second), clock, names_max
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def wait(self, name: str) -> float:
-        """Count a request; gives the seconds until one is allowed, 0 for now."""
-        now = self._clock()
-        left, since = self._left.pop(name, (self._most, now))
-        left = min(self._most, left + (now - since) * self._most)
-        is_allowed = left >= 1.0
-        self._left[name] = (left - 1.0 if is_allowed else left, now)  # the last of them, so that the first is silent
-        if self._names_max is not None and len(self._left) > self._names_max:
-            del self._left[next(iter(self._left))]
-        return 0.0 if is_allowed else (1.0 - left) / self._most
-
-    def __len__(self) -> int:
-        """How many are remembered."""
-        return len(self._left)
 
 
 def _too_often(detail: str, seconds: float) -> Problem:

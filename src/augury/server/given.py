@@ -76,18 +76,10 @@ def tokens_beside(store: str) -> Path | None:
     return None if "://" in store and not store.startswith("sqlite") else Path(f"{_plain(store)}.tokens")
 
 
-def tokens_of(path: Path | None, store: str) -> Path | None:
-    """The file of tokens that a server asks for: the one that is named, or the one beside the store, if it is there."""
-    if path is not None:
-        return path
-    found = tokens_beside(store)
-    return found if found is not None and found.exists() else None
-
-
-def token_in(variable: str | None, variables: Mapping[str, str]) -> str | None:
-    """The token in an environment variable; None where none is named. Raises `CannotServe`."""
+def token_in(variable: str | None, variables: Mapping[str, str], usual: str) -> str | None:
+    """The token in an environment variable; where none is named the usual one may have it. Raises `CannotServe`."""
     if variable is None:
-        return None
+        return variables.get(usual, "").strip() or None
     if not (found := variables.get(variable, "").strip()):
         raise CannotServe(f"the environment variable `{variable}` is not set, which should hold the token")
     return found

@@ -28,18 +28,25 @@ if TYPE_CHECKING:  # a server that neither senses nor acts starts without what t
     from augury.actions.binding import Surroundings
     from augury.detectors.run import Detectors
     from augury.detectors.sinks import EngineSink, Sink
+    from augury.server.tokens import Tokens
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How a server is reached: where it listens, who may ask, and how often."""
+    """How a server is reached: where it listens, who may ask, and how often.
+
+    `is_open` lets who is on this machine post and read without a token. `show` shows somebody the token that is made at
+    the first start; without it none is made, for what is told may be kept in a log.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
-    tokens: Path | None = None
+    tokens: Tokens | None = None
     requests_a_second: int = limits.SERVER_REQUESTS_A_SECOND
+    is_open: bool = False
+    show: Tell | None = None
 
 
 async def live_server(
@@ -65,10 +72,9 @@ async def live_server(
     from augury.server.instead import digest_of, program_to_run
     from augury.server.listening import answering
     from augury.server.served import Served
-    from augury.server.tokens import Tokens
 
-    tokens = None if serving.tokens is None else Tokens(serving.tokens)
-    require_safe(serving.host, tokens is not None)
+    tokens = serving.tokens
+    require_safe(serving.host, tokens is not None and tokens.path.exists(), serving.is_open)
     instead_of = digest_of(program)
     changed = await asyncio.to_thread(program_to_run, program, store)
     if changed is not program:
@@ -98,7 +104,7 @@ async def live_server(
             detectors = _detectors(program, sinks, state, environment, tell, stack)
         served = Served(engine, store, environment, detectors, deliverer, functions, instead_of)
         stack.push_async_callback(served.close)
-        gate = server_app(served, tokens, serving.requests_a_second)
+        gate = server_app(served, tokens, serving.requests_a_second, is_open=serving.is_open)
         address = await stack.enter_async_context(answering(gate, serving.host, serving.port))
         stack.callback(served.over.set)  # who is told live goes first, for nobody waits for that to end
         engine.start()
@@ -106,8 +112,23 @@ async def live_server(
             await stack.enter_async_context(_at_work(deliverer.run(Ends.NEVER), deliverer.ask_to_stop, over))
         if detectors is not None:
             await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))
+        _let_in(serving, store, tell)
         tell(f"the server listens at {address}")
         await _until(over, environment, tell)
+
+
+def _let_in(serving: Serving, store: str, tell: Tell) -> None:
+    """Say who may ask where nobody has a token yet."""
+    from augury.server.tokens import first_token
+
+    if serving.is_open:
+        tell("it is open: whoever is on this machine may post and read without a token")
+    elif serving.tokens is not None and not (path := serving.tokens.path).exists():
+        if serving.show is None:
+            tell(f"nobody has a token yet: `augury token add NAME --role admin --tokens {path}` makes one")
+        elif (made := first_token(path)) is not None:
+            tell(f"a token that may do everything was made, and is shown only now; `{path}` has a digest of it")
+            serving.show(f"  export AUGURY_TOKEN={made}")
 
 
 def run_server(living: Coroutine[Any, Any, None]) -> None:
@@ -126,23 +147,24 @@ async def live_executors(
     keys: tuple[bytes, ...] = (),
     over: asyncio.Event | None = None,
     tokens: Path | None = None,
+    is_open: bool = False,
 ) -> None:
     """Executors that carry out what engines post, until a signal, or until `over` is set.
 
-    Beyond this machine they listen only to what is signed, and to who has a token. Raises `CannotServe` and
-    `CannotCarryOut`.
+    They listen to what is signed and to who has a token; with `is_open` to whoever is on this machine. Raises
+    `CannotServe` and `CannotCarryOut`.
     """
     from augury.actions.binding import wire
     from augury.actions.run import require_usable
     from augury.server.acting import Executors, acting_app
-    from augury.server.callers import is_here, require_safe
+    from augury.server.callers import require_safe
     from augury.server.tokens import Tokens
 
-    require_safe(host, tokens is not None)
-    if not keys and not is_here(host):
+    require_safe(host, tokens is not None, is_open)
+    if not keys and not is_open:
         raise CannotServe(
-            f"without a secret executors listen on this machine only, and `{host}` is more: "
-            "what engines send there has to be signed, so name the variable that holds one by --secret-env"
+            "what engines send has to be signed: name the variable that holds a secret by --secret-env, "
+            "here and there; or let whoever is on this machine send actions, by --open"
         )
     known = None if tokens is None else Tokens(tokens)
     over = _over_at_signal(over)
@@ -152,7 +174,7 @@ async def live_executors(
         stack.push_async_callback(wired.close)
         require_usable(wired, tell, "whoever sends it is told so")
         executors = Executors(wired.carriers, environment)
-        app = acting_app(executors, environment, keys, known)
+        app = acting_app(executors, environment, keys, known, is_open=is_open)
         address = await stack.enter_async_context(_served(app, host, port))
         stack.push_async_callback(executors.stop)
         tell(f"the executors listen at {address}")
@@ -170,11 +192,12 @@ async def live_detectors(
     port: int | None = None,
     token: str | None = None,
     tokens: Path | None = None,
+    is_open: bool = False,
 ) -> int:
     """The detectors of a program, feeding engines at addresses; gives an exit code.
 
     With `once` every detector looks once, all engines take what it saw, and that is all. With a port they answer
-    there, beyond this machine to who has one of `tokens`. `token` lets them post.
+    there, to who has one of `tokens`, or with `is_open` to whoever is on this machine. `token` lets them post.
     """
     from augury.detectors.http_sink import HttpSink
     from augury.detectors.sensor import SourceFailed
@@ -184,7 +207,12 @@ async def live_detectors(
     from augury.server.tokens import Tokens
 
     if port is not None:
-        require_safe(host, tokens is not None)
+        require_safe(host, tokens is not None, is_open)
+        if tokens is None and not is_open:
+            raise CannotServe(
+                "nobody may ask at --port: name a file of tokens, --tokens FILE, as `augury token add` makes one; "
+                "or let whoever is on this machine ask, by --open"
+            )
     known = None if tokens is None else Tokens(tokens)
     async with AsyncExitStack() as stack:
         environment = await stack.enter_async_context(real())
@@ -198,7 +226,9 @@ async def live_detectors(
                 return 1
             return 0
         if port is not None:
-            address = await stack.enter_async_context(_served(detectors_app(detectors, known), host, port))
+            address = await stack.enter_async_context(
+                _served(detectors_app(detectors, known, environment, is_open=is_open), host, port)
+            )
             tell(f"the detectors listen at {address}")
         over = _over_at_signal()
         await stack.enter_async_context(_at_work(detectors.run(), detectors.stop, over))

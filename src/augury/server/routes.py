@@ -113,8 +113,8 @@ SCHEMES: Final[Mapping[str, Any]] = {
     SCHEME: {
         "type": "http",
         "scheme": "bearer",
-        "description": "What `augury token add` printed. A server without tokens lets who is on its machine post and "
-        "read without one, and nothing else.",
+        "description": "What `augury token add` printed, or `augury serve` at its first start. A server that was "
+        "started with --open lets who is on its machine post and read without one, and nothing else.",
     }
 }
 

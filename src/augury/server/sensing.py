@@ -13,11 +13,14 @@ if TYPE_CHECKING:  # a server that has no detectors starts without it
     from aiohttp import web
 
     from augury.detectors.run import Detectors
+    from augury.environment import Environment
     from augury.server.tokens import Tokens
 
 
-def detectors_app(detectors: Detectors, tokens: Tokens | None = None) -> web.Application:
-    """What answers for detectors; with tokens, for who has one."""
+def detectors_app(
+    detectors: Detectors, tokens: Tokens | None, environment: Environment, *, is_open: bool = False
+) -> web.Application:
+    """What answers for detectors: for who has a token, and with `is_open` for whoever is on this machine."""
     from aiohttp import web
 
     from augury.server.guarding import guard
@@ -25,7 +28,7 @@ def detectors_app(detectors: Detectors, tokens: Tokens | None = None) -> web.App
     async def health(request: web.Request) -> web.Response:
         return _answer(detectors_health(detectors))
 
-    app = web.Application(middlewares=[guard(tokens)])
+    app = web.Application(middlewares=[guard(tokens, environment.monotonic, is_open=is_open)])
     app.add_routes([web.get("/health", health), *detector_routes(detectors)])
     return app
 

@@ -19,12 +19,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from augury.server.given import CannotServe
+from augury.server.given import CannotServe, tokens_beside
 
 _BEGINNING: Final = "aug"
 _ID_BYTES: Final = 6
 _SECRET_BYTES: Final = 32
 _FORMAT: Final = 1
+
+
+FIRST: Final = "owner"
+"""What the token is called that a server makes when it is started first."""
 
 
 class Role(StrEnum):
@@ -49,7 +53,7 @@ class Caller:
 
 
 ANYBODY_HERE: Final = Caller("", frozenset({Role.POST, Role.READ}))
-"""Whoever asks a server without tokens, which listens on this machine only: programs and operation need a token."""
+"""Whoever asks without a token what is open, on this machine only: programs and operation need a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,18 @@ def add_token(path: Path, name: str, roles: tuple[Role, ...]) -> str:
     return f"{_BEGINNING}_{id_}_{secret}"
 
 
+def first_token(path: Path) -> str | None:
+    """Make a token that may do everything where there is no file of tokens yet; else None. Raises `CannotServe`."""
+    if path.exists():
+        return None
+    try:
+        return add_token(path, FIRST, (Role.ADMIN,))
+    except CannotServe:
+        if not path.exists():
+            raise
+        return None  # another made it meanwhile
+
+
 def revoke_token(path: Path, name: str) -> None:
     """Let a token be none; a server that runs knows at the next request. Raises `CannotServe`."""
     with _alone(path):
@@ -105,11 +121,11 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 class Tokens:
     """The tokens of a file as a server asks for them; where the file cannot be read, nobody is let in."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the file; raises `CannotServe`."""
-        self._path = path
+    def __init__(self, path: Path, *, may_be_missing: bool = False) -> None:
+        """Read the file; raises `CannotServe`. One that may be missing lets nobody in until it is made."""
+        self.path = path
         self._seen = _mark(path)
-        self._by_id = _by_id(read_tokens(path))
+        self._by_id = {} if may_be_missing and not self._seen else _by_id(read_tokens(path))
 
     def caller(self, given: str) -> Caller | None:
         """Who has this token; None for nobody."""
@@ -123,13 +139,30 @@ class Tokens:
         return Caller(known.name, frozenset(known.roles)) if known and is_right else None
 
     def _look(self) -> None:
-        mark = _mark(self._path)
+        mark = _mark(self.path)
         if mark != self._seen:
             try:
-                self._by_id = _by_id(read_tokens(self._path))
+                self._by_id = _by_id(read_tokens(self.path))
             except CannotServe:
                 self._by_id = {}
             self._seen = mark
+
+
+def tokens_of(path: Path | None, store: str, *, is_open: bool) -> Tokens | None:
+    """Whom a server lets in: the tokens of a file that is named, or of the one beside its store, there or not yet.
+
+    None only for who is open, and has a store with nothing beside it. Raises `CannotServe`.
+    """
+    if path is not None:
+        return Tokens(path)
+    if (found := tokens_beside(store)) is not None:
+        return Tokens(found, may_be_missing=True)
+    if is_open:
+        return None
+    raise CannotServe(
+        "name a file of tokens, for there is no place beside this store: "
+        "`augury token add NAME --role admin --tokens FILE` makes one, and --tokens FILE names it"
+    )
 
 
 def _digest(salt: str, secret: str) -> str:
