@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import augury
-from augury.algebra.program import Program
+from augury.api import Program
 from augury.cli import app
 from augury.engine import ledger, lines
 from augury.history.coming import received
@@ -158,8 +158,9 @@ def test_what_was_late_absorbed_withdrawn_or_posted_by_the_clock_has_its_number(
 def test_another_program_is_tried_on_what_was_kept(spark: SparkSession, tmp_path: Path) -> None:
     store = watched(spark, augury.compile(LIVE), tmp_path, FILES[:1])
     pulse = "CREATE IMMUTABLE SUBSCRIBED EVENT CLASS Pulse (sensor INT) ID () LIFESPAN (1m);\n"
-    thrice = "CREATE COMPLEX EVENT CLASS Late (sensor INT) ID () LIFESPAN (1m) AS MATCH sequence(Pulse(sensor), Pulse(sensor));"
-    with augury.detect(augury.compile(pulse + thrice), augury.history(store)) as found:
+    derived = "CREATE COMPLEX EVENT CLASS Late (sensor INT) ID () LIFESPAN (1m)"
+    program = augury.compile(f"{pulse}{derived} AS MATCH sequence(Pulse(sensor), Pulse(sensor));")
+    with augury.detect(program, augury.history(store)) as found:
         # Of the versions of a program all are numbered by what the stream saw.
         assert [(one.seq, one.constituents) for one in found.of("Late").collect()] == [(3, [1, 3])]
 

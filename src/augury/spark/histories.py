@@ -67,9 +67,9 @@ def detect_in_history(
     def pieces(slots: Slots) -> DataFrame:
         made = spark.createDataFrame([], SPARK_PIECES)
         for code, event_class in enumerate(received(slots.program)):
-            frame = frames.get(event_class.name)
-            if frame is not None:
-                made = made.unionAll(frame.mapInArrow(Stored(slots, code, until_us), SPARK_PIECES))
+            if (frame := frames.get(event_class.name)) is not None:
+                frame = frame if until_us is None else frame.where(f"det_time < timestamp_micros({until_us})")
+                made = made.unionAll(frame.mapInArrow(Stored(slots, code), SPARK_PIECES))
         return made
 
     buckets = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -88,11 +88,10 @@ def detect_in_history(
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Versions of a class → pieces and a summary; those with det_time ≥ `until_us` are left out."""
+    """Versions of a class → pieces and a summary."""
 
     slots: Slots
     code: int
-    until_us: int | None
 
     def __call__(self, batches: Batches) -> Batches:
         """Split what one partition holds."""
@@ -100,12 +99,7 @@ class Stored:
         if not held:
             return
         table = pa.Table.from_batches(held)
-        det_time = _microseconds(table["det_time"])
-        if self.until_us is not None:
-            table = table.filter(pa.array(det_time < self.until_us))
         table = table.sort_by([("det_time", "ascending"), ("seq", "ascending")]).combine_chunks()
-        if not table.num_rows:
-            return
         rows = self._rows(received(self.slots.program)[self.code], table)
         seq, count = rows.position, len(rows)
         summary = Summary({_SOURCE: count}, [], int(rows.part.det_time[0]), int(rows.part.det_time[-1]))
@@ -128,7 +122,7 @@ class Stored:
             withdrawn if withdrawn.any() else None,
             None if ids.null_count == len(ids) else ids,
         )
-        return ClassRows(part, table["seq"].to_numpy(), claimed if (claimed != det_time).any() else None)
+        return ClassRows(part, table["seq"].to_numpy(), None if claim.null_count == len(claim) else claimed)
 
 
 def _frames(spark: SparkSession, program: Program, history: LakeHistory, *, posts: bool) -> dict[str, DataFrame]:
@@ -162,11 +156,9 @@ def _posted(program: Program, history: LakeHistory) -> list[int]:
     came = {key_of(one.name) for one in history.classes if one.kind is not ClassKind.COMPLEX}
     entries = (entry for entry in history.snapshot.files if entry.kind is Kind.HISTORY)
     there = sum(entry.rows for entry in entries if key_of(entry.event_class) in came)
-    all_of_them = 0 if history.manifest is None else history.manifest.last_seq
-    if there < all_of_them:
-        raise NotStored(
-            f"of {all_of_them:,} versions of the history {there:,} are kept, and where rules post all of them are counted"
-        )
+    last_seq = 0 if history.manifest is None else history.manifest.last_seq
+    if there < last_seq:
+        raise NotStored(f"of {last_seq:,} versions {there:,} are kept, and where rules post all of them are counted")
     names = {key_of(trigger.name) for trigger in history.program.triggers}
     found: list[int] = []
     for trigger in program.triggers:
