@@ -152,6 +152,7 @@ TIMES_COMPARED |= {
     "local/store/outbox.py: _same_event": "actions of one version: a name, not an order",
     "spark/announcing.py: announced": "the rule of engine.changes as Spark expressions, left out where nobody asks",
     "spark/changing.py: go_on": "the earliest of what slots say is due",
+    "spark/histories.py: detect_in_history": "how far the history goes, and how far who asks wants to",
     "spark/keeping.py: Keeper._manifest": "the earliest of what slots say is due",
     "spark/keeping.py: Keeper.next_due": "the earliest of what slots say is due, and of what waits",
     "spark/keeping.py: Keeper.settle": "how far it has gone: the clock never goes back",

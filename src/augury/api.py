@@ -206,7 +206,10 @@ def compile(text: str, name: str = "program") -> Program:
 
 
 def detect(program: Program, events: Any, *, as_known_at: Any = None, selects: SelectsBy = "duckdb") -> Any:
-    """What a program finds in events: on Spark, lazily, if they are data frames of Spark; else in process.
+    """What a program finds in events: on Spark, lazily, if they are data frames of Spark or a lake's; else in process.
+
+    `augury.history(path)` as events is what a `watch` keeps in that lake: each version has the `seq` that it was given
+    there, so that the same program says the same as the stream.
 
     On Spark every program runs, with SELECTs, conditions and actions; `as_known_at` gives what would have been said by
     that time (a datetime, ISO text or microseconds): what was detected later is not read. With `selects="spark"` Spark
@@ -214,15 +217,23 @@ def detect(program: Program, events: Any, *, as_known_at: Any = None, selects: S
     """
     algebra.require_program(program)
     some = next(iter(events.values()), None) if isinstance(events, Mapping) else events
+    until_us = None if as_known_at is None else _microseconds(as_known_at)
+    if type(events).__module__ == "augury.lake.shown":
+        from augury.spark.histories import detect_in_history
+
+        return detect_in_history(program, events, until_us=until_us, selects=selects)
     if type(some).__module__.startswith("pyspark."):
         from augury.spark.choosing import detect as detect_on_spark
 
-        until_us = None if as_known_at is None else _microseconds(as_known_at)
         return detect_on_spark(program, events, until_us=until_us, selects=selects)
     if as_known_at is not None:
-        raise ValueError("as_known_at is for data frames of Spark; in process, leave out later events")
+        raise ValueError(
+            "as_known_at is for data frames of Spark and histories of lakes; in process, leave out later events"
+        )
     if selects != "duckdb":
-        raise ValueError("selects is for data frames of Spark; in process, SELECTs run on DuckDB")
+        raise ValueError(
+            "selects is for data frames of Spark and histories of lakes; in process, SELECTs run on DuckDB"
+        )
     return program.detect(events)
 
 

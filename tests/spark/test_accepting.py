@@ -263,7 +263,7 @@ def test_a_stored_history_without_occ_time_is_counted_by_its_numbers(spark: Spar
         ({"event": ["A"], "seq": [1], "det_time": [1]}, "`det_time` of type timestamp; here it is bigint"),
         (
             {"event": ["A"], "seq": [1], "det_time": pa.array([0], pa.timestamp("us", "UTC")), "x": [1]},
-            "`x` of `A` is INT, and the column is bigint: detect without `numbered`, or cast",
+            "`x` of `A` is INT, and in the history bigint: declare it as it was",
         ),
     ],
 )

@@ -179,13 +179,11 @@ class LakeHistory:
 
         The views of classes read the files of the lake in place. `spark` is the session, by default the active one.
         """
-        session = spark or importlib.import_module("pyspark.sql").SparkSession.getActiveSession()
-        if session is None:
-            raise LakeFailed("there is no active Spark session: give createViews one")
+        session = _session(spark, "createViews")
         taken = {key_of(event_class.name) for event_class in self.classes}
         made = []
         for event_class in self.classes:
-            frames = {event_class.name: self._frame(session, event_class)}
+            frames = {event_class.name: self.frame(event_class.name, session)}
             frames[_free(f"{event_class.name}_now", taken)] = _spark_frame(session, self.now(event_class.name))
             for name, frame in frames.items():
                 frame.createOrReplaceTempView(f"`{prefix}{name}`")
@@ -198,8 +196,12 @@ class LakeHistory:
         _spark_frame(session, self.actions()).createOrReplaceTempView(f"`{prefix}{name}`")
         return [*made, f"{prefix}{name}"]
 
-    def _frame(self, session: Any, event_class: EventClass) -> Any:
-        """The history of a class as Spark reads it: of another time, or where nothing is, made here."""
+    def frame(self, name: str, spark: Any = None) -> Any:
+        """The versions of a class as a data frame of Spark, which reads the files in place; no numbers of versions.
+
+        Of another time, or where nothing is, it is made here. `spark` is the session, by default the active one.
+        """
+        event_class, session = self._class(name), _session(spark, "frame")
         files = self.files(event_class.name)
         if self.known_at_us is not None or self.as_of_us is not None or not files:
             return _spark_frame(session, self.table(event_class.name))
@@ -320,6 +322,13 @@ class _Versions:
         """Those that are part of the history."""
         stays = self.is_young | self.is_current
         return self.table if stays.all() else self.table.filter(pa.array(stays))
+
+
+def _session(spark: Any, asked: str) -> Any:
+    session = spark or importlib.import_module("pyspark.sql").SparkSession.getActiveSession()
+    if session is None:
+        raise LakeFailed(f"there is no active Spark session: give {asked} one")
+    return session
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -79,6 +79,11 @@ class Sources:
         return f"{name}:{(position & ((1 << _NUMBER_BITS) - 1)) + self.before[at]}"
 
 
+def numbers_at(position: Integers) -> Integers:
+    """The numbers that rows at these positions have in their sources."""
+    return position & ((1 << _NUMBER_BITS) - 1)
+
+
 def sources_of(rows: Mapping[Source, int]) -> Sources:
     """The order of sources, given how many rows each has."""
     order = tuple(sorted(rows))
@@ -132,11 +137,7 @@ class Ingest:
             source, number = known_by(rows, one.position)
             slot_of_row = self.slots.slots_of(code, one.part)
             noted(summary, code, one, [given[at] for at in source.tolist()], number, slot_of_row)
-            for slot in np.unique(slot_of_row).tolist():
-                at = np.flatnonzero(slot_of_row == slot)
-                for some in np.split(at, range(_ROWS_AT_ONCE, len(at), _ROWS_AT_ONCE)):
-                    content = packed(one.at(some), [given[i] for i in source[some].tolist()], number[some])
-                    yield piece(slot, code, content)
+            yield from pieces_by_slot(code, one, [given[at] for at in source.tolist()], number, slot_of_row)
         yield piece(SUMMARY, SUMMARY, pickle.dumps(summary))
 
     def _raws(self, table: pa.Table) -> Iterator[Raw]:
@@ -165,6 +166,16 @@ def piece(slot: int, code: int, content: bytes) -> pa.RecordBatch:
     """One row of the shape PIECES."""
     columns = [pa.array([value], kind) for value, kind in zip((slot, code, content), PIECES.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=PIECES)
+
+
+def pieces_by_slot(
+    code: int, rows: ClassRows, sources: Sequence[Source], numbers: Integers, slot_of_row: Integers
+) -> Batches:
+    """Rows of a class as pieces, given the source, the number and the slot of each."""
+    for slot in np.unique(slot_of_row).tolist():
+        at = np.flatnonzero(slot_of_row == slot)
+        for some in np.split(at, range(_ROWS_AT_ONCE, len(at), _ROWS_AT_ONCE)):
+            yield piece(slot, code, packed(rows.at(some), [sources[row] for row in some.tolist()], numbers[some]))
 
 
 def _lines(table: pa.Table) -> Iterator[Raw]:

@@ -45,7 +45,7 @@ from augury.kernels.batch import Integers
 from augury.kernels.sealed import UnfitState
 from augury.lake import CorruptFile, FileEntry, LakeFiles
 from augury.lake.damage import corrupt_file
-from augury.spark.arriving import NUMBERS, PRESENT, Batches, Source, Sources, arrivals_of, packed, piece
+from augury.spark.arriving import NUMBERS, PRESENT, Batches, Source, Sources, arrivals_of, numbers_at, packed, piece
 from augury.spark.ids import KnownIds, hashed, in_run
 from augury.spark.workers import imports_are_kept
 
@@ -76,7 +76,8 @@ class Step:
     be duplicates. `first_tick` is the first tick there was anywhere. `posts` are what rules posted at the last tick, of
     which there are none where there are several slots. `name` is that of the program, so that what is
     made of it once in a process is not made again. In a replay the clock is that of the data, in which a time may be
-    far from all others.
+    far from all others. Where rows `are_numbered`, they were versions before: the number of each in its source is its
+    `seq`, and what the clock posted is among them.
     """
 
     slots: Slots
@@ -93,6 +94,7 @@ class Step:
     absorbed: frozenset[int] = frozenset()
     posts: tuple[str, ...] = ()
     is_replay: bool = False
+    are_numbered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def kit_of(step: Step, slot: int, selects: Selects | None = None) -> Kit:
     key = (step.name, step.slots.shard_of(slot))
     if key not in _PLANS:
         _PLANS[key] = engine_plan(step.slots.program_of(slot))
-    plan = _PLANS[key]
+    plan = replace(_PLANS[key], clocks=()) if step.are_numbered else _PLANS[key]
     if selects is None:
         if key not in _SELECTS:
             _SELECTS[key] = runnable(plan.program)
@@ -226,6 +228,12 @@ def _waiting(step: Step, slot: int) -> list[tuple[int, bytes]]:
     return found
 
 
+def as_numbered(came: Arrivals) -> Arrivals:
+    """The rows with the numbers that they came with."""
+    rows = {code: replace(one, seq=numbers_at(one.position)) for code, one in came.rows.items()}
+    return replace(came, rows=rows)
+
+
 def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[Identified]:
     codes = step.slots.codes[step.slots.shard_of(slot)]
     waited = arrivals_of(kit.program, _waiting(step, slot), codes, step.sources)
@@ -292,7 +300,9 @@ class Run:
             kit = kit_of(self.step, slot, self.selects)
             try:
                 came, waits = _came(self.step, kit, slot, held)
-                if len(self.step.slots) > 1:
+                if self.step.are_numbered:
+                    came = as_numbered(came)
+                elif len(self.step.slots) > 1:
                     came = numbered(came, *held.given())
                 state = _state(self.step, kit, slot)
                 done = _ticked(self.step, kit, state, came)

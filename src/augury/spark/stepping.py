@@ -116,7 +116,7 @@ def results(
     """
     numbers, absorbed = (
         judged(spark, pieces, found, step, selects)
-        if len(step.slots) > 1
+        if len(step.slots) > 1 and not step.are_numbered
         else (list[pa.RecordBatch](), frozenset[int]())
     )
     step = replace(step, absorbed=absorbed)

@@ -14,9 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
-from augury import types as t
 from augury.algebra.program import Program
-from augury.event import EventClass, key_of
+from augury.event import Attribute, EventClass, key_of
 from augury.kernels.batch import ASSERT, WITHDRAW
 from augury.spark.layout import REJECTED_COLUMNS, VERSION, spark_type, value_name
 from augury.spark.stage import subscribed
@@ -73,10 +72,8 @@ def _versions(program: Program, frame: DataFrame, of: EventClass | None, positio
     values = []
     for number, event_class in enumerate(classes):
         for i, attribute in enumerate(event_class.attributes):
-            column = (
-                _attribute(frame, event_class, attribute.name, attribute.type) if of in (None, event_class) else None
-            )
-            value = f.lit(None).cast(spark_type(attribute.type)) if column is None else column
+            own = of in (None, event_class)
+            value = typed_column(frame, event_class, attribute) if own else f.lit(None).cast(spark_type(attribute.type))
             values.append(value.alias(value_name(number, i)))
     places = [(seq if same else f.lit(None).cast("bigint")).alias(name) for name, same in positions.items()]
     rows = frame.select(*heads, *values, *places)
@@ -99,8 +96,9 @@ def _codes(frame: DataFrame, classes: tuple[EventClass, ...]) -> Column:
     return exact
 
 
-def _attribute(frame: DataFrame, event_class: EventClass, name: str, of: t.Type) -> Column | None:
-    """The column of an attribute of a class; None where there is none."""
+def typed_column(frame: DataFrame, event_class: EventClass, attribute: Attribute) -> Column:
+    """The values of an attribute of a class, NULL where there is no such column; raises `NotStored`."""
+    name, of = attribute.name, attribute.type
     field, column = _field(frame, name), f.col(f"`{name}`")
     values = _field(frame, "values")
     if field is None and values is not None and isinstance(values.dataType, s.StructType):
@@ -108,10 +106,10 @@ def _attribute(frame: DataFrame, event_class: EventClass, name: str, of: t.Type)
         field = None if inner is None else _inner(inner.dataType, name)
         column = f.col("values")[event_class.name][name]
     if field is None:
-        return None
+        return f.lit(None).cast(spark_type(of))
     if not _holds(spark_type(of), field.dataType):
-        where = f"`{name}` of `{event_class.name}` is {of}, and the column is {field.dataType.simpleString()}"
-        raise NotStored(f"{where}: detect without `numbered`, or cast the column")
+        where = f"`{name}` of `{event_class.name}` is {of}, and in the history {field.dataType.simpleString()}"
+        raise NotStored(f"{where}: declare it as it was")
     return column.cast(spark_type(of))
 
 

@@ -8,7 +8,7 @@ its ticks in one task. The first of the frames that is looked at has all of it r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from types import TracebackType
 
@@ -65,7 +65,8 @@ class TickDetected:
     """What a program does over events, as data frames; `close`, or leaving a `with`, lets go what is kept.
 
     `frames` gives the pieces of rows, for the slots that the program falls into; `selects` is there where SELECTs are
-    run by Spark itself.
+    run by Spark itself. Of a stored history `are_numbered` says that rows have their `seq`, and `first_tick` is the
+    first that there was.
     """
 
     program: Program
@@ -74,6 +75,8 @@ class TickDetected:
     until_us: int | None
     buckets: int
     selects: SparkSelects | None = None
+    are_numbered: bool = False
+    first_tick: int | None = None
     _slots: Slots | None = None
     _pieces: DataFrame | None = None
     _told: Told | None = None
@@ -182,10 +185,12 @@ class TickDetected:
             slots, chronon_us = self._cut(), self.program.settings.chronon_us
             self._pieces = self.frames(slots).persist(StorageLevel.MEMORY_AND_DISK)
             self._told = told(self._pieces)
-            first = None if self._told.first_us is None else tick_reading(self._told.first_us, chronon_us)
+            first = self.first_tick
+            if first is None and self._told.first_us is not None:
+                first = tick_reading(self._told.first_us, chronon_us)
             last = 0 if self._told.last_us is None else tick_reading(self._told.last_us, chronon_us)
             until = last if self.until_us is None else tick_at_most(self.until_us, chronon_us)
-            step = step_of(slots, self._told, until, first)
+            step = replace(step_of(slots, self._told, until, first), are_numbered=self.are_numbered)
             found = results(self.spark, self._pieces, self._told, step, selects=self.selects)
             self._results = found.persist(StorageLevel.MEMORY_AND_DISK)
         return self._results
