@@ -31,8 +31,8 @@ ALLOWED: dict[str, set[str]] = {
     "clock": {"diagnostics", "limits"},
     "types": {"diagnostics", "limits", "clock"},
     "event": {"diagnostics", "limits", "clock", "types"},
-    "files": {"diagnostics", "limits"},
-    "datafiles": {"diagnostics"},
+    "files": {"diagnostics", "limits", "environment"},
+    "datafiles": {"diagnostics", "environment"},
     "metrics": set(),  # the words of what engines tell of themselves
     "environment": set(),  # the world, behind one object
     "simulated": {"environment"},
@@ -167,7 +167,7 @@ TIMES_COMPARED |= {
 }
 
 # Folders whose runs a seed can give again: what they need of the world they take from an `Environment`.
-IN_A_WORLD = {"local", "server", "trying", "actions", "detectors"}
+IN_A_WORLD = {"local", "server", "trying", "actions", "detectors", "files", "datafiles", "cli_trying", "cli_test"}
 WORLDLY_MODULES = {"time", "sched", "random", "secrets", "uuid"}
 WAITING_CALLS = {("asyncio", "sleep"), ("time", "sleep")}
 
@@ -185,7 +185,7 @@ PAST_THE_WORLD = {
 
 # Of these folders nothing reaches the network or the disk but through an `Environment`, either. What only takes texts
 # apart reaches nothing.
-BY_ITS_FILES = {"local", "trying", "actions", "detectors"}
+BY_ITS_FILES = IN_A_WORLD - {"server"}
 OUTSIDE_MODULES = {
     *("socket", "ssl", "smtplib", "ftplib", "http", "urllib", "aiohttp", "requests", "httpx", "websockets"),
     *("sqlalchemy", "sqlite3", "psycopg", "nats", "paho", "confluent_kafka"),
@@ -206,17 +206,13 @@ PAST_ITS_FILES = {
     "local/store": "databases are behind SQLAlchemy, with a lock beside; worlds have the store in memory",
     "local/inserting.py": "the database that actions are inserted into: SQLAlchemy holds the connection",
     "local/querying.py": "the database that a detector asks: SQLAlchemy holds the connection",
-    "local/lakes.py": "whether a path is a folder, before a lake is opened; lakes have file systems of their own",
-    "local/replay.py": "`augury run --rejected FILE`: written once, when the run is over",
     "actions/mail.py": "smtplib holds the connection, in a thread of its own",
     "actions/kafka.py": "the client library holds its connections and threads",
     "actions/mqtt.py": "the client library holds its connection and thread",
     "actions/nats.py": "the client library holds its connection",
-    "actions/settings.py": "augury.toml is read before anything begins",
     "detectors/mqtt_topics.py": "the client library holds its connection and thread",
     "detectors/nats_stream.py": "the client library holds its connection",
-    "trying/suite_engines.py": "other engines read files of their own: they are started as `augury run` starts them",
-    "trying/suite_verb.py": "`augury test --update` rewrites the suite where it stands",
+    "trying/suite_engines.py": "Spark is another process, in no world: it is handed a file, which is then gone",
 }
 
 # `augury check` answers within a second, so it leaves these for the commands that run something.
@@ -370,8 +366,10 @@ def _outside(modules: list[Module]) -> Iterator[tuple[Module, int, str]]:
                 yield module, line, name
         for node in ast.walk(module.tree):
             match node:
-                case ast.Call(func=ast.Name(id="open")):
-                    yield module, node.lineno, "open"
+                case ast.Call(func=ast.Name(id="open" | "FileIO" as called) | ast.Attribute(attr="FileIO" as called)):
+                    yield module, node.lineno, called
+                case ast.Attribute(value=ast.Name(id="sys"), attr="stdin"):
+                    yield module, node.lineno, "sys.stdin"
                 case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="Path")), attr="open")):
                     yield module, node.lineno, "Path.open"
                 case ast.Call(func=ast.Attribute(attr=verb)) if verb in PATH_CALLS:
@@ -575,6 +573,10 @@ def test_the_source_keeps(rule):
         (past_its_files, "detectors/live.py", "text = Path('card.bicepl').read_text()"),
         (past_its_files, "detectors/live.py", "file.write_bytes(b'')"),
         (past_its_files, "local/live.py", "with Path(path).open('w') as stream: pass"),
+        (past_its_files, "datafiles.py", "stream = io.FileIO(path)"),
+        (past_its_files, "cli_trying.py", "text = sys.stdin.read()"),
+        (past_its_files, "files.py", "from os import replace"),
+        (past_the_world, "cli_test.py", "from time import perf_counter"),
         (too_long, "clock.py", "x = 1\n" * (LINES_AT_MOST + 1)),
         (empty_names, "utils.py", ""),
         (empty_names, "language/helpers.py", ""),

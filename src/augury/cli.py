@@ -35,6 +35,7 @@ from augury import (
 from augury.actions.settings import ActionSettings, SettingsError, settings_file, settings_in
 from augury.api import Checked, check, deep, with_settings
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, Severity, Source, render, to_json
+from augury.environment import Environment, Machine
 from augury.files import UnreadableFile, read_source, write_text
 from augury.language.parser import keep_tables_in
 from augury.limits import ERRORS_SHOWN_MAX
@@ -271,6 +272,7 @@ def infer_command(
 
 @app.command("run")
 def run_command(
+    context: typer.Context,
     program_file: Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")],
     events: Annotated[
         str, typer.Option("--events", help="A JSON Lines, CSV or Parquet file, a folder of them, or - for JSON Lines.")
@@ -308,7 +310,8 @@ def run_command(
     if quiet and closing:
         raise typer.BadParameter("--quiet leaves the closing out", param_hint="--closing")
     began = time.perf_counter()
-    checked = _checked_or_exit(program_file, Output.TEXT)
+    world: Environment = context.obj or Machine()
+    checked = _checked_or_exit(program_file, Output.TEXT, world)
     program, source = checked.program, checked.source
     assert program is not None, "a program without errors"
     from augury.clock import NoSuchTime
@@ -318,10 +321,10 @@ def run_command(
 
     rejected_to, on_spark = None if rejected is None else str(rejected), OnSpark(master, selects.value)
     warned = [(diagnostic, source) for diagnostic in checked.diagnostics]
-    is_typed = events == "-" and sys.stdin is not None and sys.stdin.isatty()  # a bar would be drawn over it
+    is_typed = events == "-" and world.stdin is not None and world.stdin.isatty()  # a bar would be drawn over it
     try:
         with bar_on(sys.stderr, quiet=quiet or is_typed) as bar:
-            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell, on_spark)
+            replayed = replay(program, events, engine.value, until, rejected_to, store, bar.tell, on_spark, world)
             with bar.aside():
                 _report(warned, Output.TEXT)
             warned = []
@@ -394,9 +397,9 @@ def _keep_parse_tables() -> None:
     keep_tables_in(str(folder / "tables.pickle"))
 
 
-def _checked_or_exit(path: str, output: Output) -> Checked:
+def _checked_or_exit(path: str, output: Output, world: Environment | None = None) -> Checked:
     try:
-        source = read_source(path)
+        source = read_source(path, environment=world)
     except UnreadableFile as error:
         _report([(error.diagnostic, error.source)], output)
         raise typer.Exit(error.exit_code) from None

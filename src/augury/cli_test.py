@@ -1,4 +1,4 @@
-"""The verb that tests programs: test. It prints what `augury.trying.suite_verb` found out.
+"""The verb that tests programs: test. It prints what `augury.trying.suite_verb` found out; the world is `Context.obj`.
 
 What it needs is loaded when it is called: `augury check` takes no longer for its being there.
 """
@@ -6,7 +6,6 @@ What it needs is loaded when it is called: `augury check` takes no longer for it
 from __future__ import annotations
 
 import sys
-import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ import typer
 
 from augury import limits
 from augury.diagnostics import Diagnostic, Severity, Source, render
+from augury.environment import Machine
 
 if TYPE_CHECKING:
     from augury.trying.suite_verb import Tested
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run_suites(
+    context: typer.Context,
     suites: Annotated[list[str], typer.Argument(metavar="SUITE…", help="Suites of tests, in YAML.")],
     output: Annotated[Report, typer.Option("--output", help="Text, JUnit's XML, or one JSON object.")] = Report.TEXT,
     update: Annotated[bool, typer.Option("--update", help="Write what was got into the suites.")] = False,
@@ -45,7 +46,7 @@ def run_suites(
     from augury.trying.suite_verb import tested
 
     with bar_on(sys.stderr) as bar:
-        found = tested(suites, seed, update=update, stopwatch=time.perf_counter, tell=bar.tell)
+        found = tested(suites, seed, context.obj or Machine(), update=update, tell=bar.tell)
     match output:
         case Report.TEXT:
             _print_text(found, seed)

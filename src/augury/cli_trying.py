@@ -1,5 +1,6 @@
-"""The verbs that try a program out: simulate, why, why-not. They read files and print; `augury.trying` does the work.
+"""The verbs that try a program out: simulate, why, why-not. They print; `augury.trying` does the work.
 
+Files and standard input are those of an `Environment`: of the machine, unless the context of the command has another.
 What they need is loaded when they are called: `augury check` takes no longer for their being there.
 """
 
@@ -18,7 +19,8 @@ import typer
 
 from augury.api import Checked, check
 from augury.diagnostics import Diagnostic, Severity, Source, render
-from augury.files import UnreadableFile, read_source
+from augury.environment import Environment, Machine
+from augury.files import UnreadableFile, read_source, write_text
 
 if TYPE_CHECKING:
     from augury.trying.shown import Shown
@@ -89,6 +91,7 @@ def load_arrow_alone() -> None:
 
 
 def simulate_command(
+    context: typer.Context,
     program_file: ProgramFile,
     events: Events,
     step: Annotated[bool, typer.Option("--step", help="Wait for Enter after each tick; q and Enter ends.")] = False,
@@ -100,34 +103,37 @@ def simulate_command(
     to: Annotated[Path | None, typer.Option("--to", help="Write to a file.")] = None,
 ) -> None:
     """Run a program on a virtual clock, and show at each tick what arrived, was derived, fired, and is pending."""
+    world = _world(context)
     if program_file == events == "-":
         raise typer.BadParameter("the program and the events cannot both be standard input", param_hint="--events")
-    if step and (output is Form.HTML or to is not None or not sys.stdin.isatty() or "-" in (program_file, events)):
+    is_typed = world.stdin is not None and world.stdin.isatty()
+    if step and (output is Form.HTML or to is not None or not is_typed or "-" in (program_file, events)):
         raise typer.BadParameter("waiting for Enter needs a terminal, and shows ticks on it", param_hint="--step")
     if speed is not None and output is Form.HTML:
         raise typer.BadParameter("a page is written at once; it plays by itself", param_hint="--speed")
     if output is Form.HTML and to is None and sys.stdout.isatty():
         raise typer.BadParameter("a page is nothing for a terminal: add --to FILE", param_hint="--output")
-    checked = _checked_or_exit(program_file)
+    checked = _checked_or_exit(program_file, world)
     from augury.trying.simulate_pace import paced
 
     with _failing(checked, events):
-        simulation = _simulation(checked, events, until, tells_why=True)
+        simulation = _simulation(world, checked, events, until, tells_why=True)
         _warn(checked, simulation)
-        shown = paced(simulation.ticks(), step=step, speed=speed, ask=_wait_for_enter)
-        _write(_texts(checked, simulation, shown, output, to), to)
+        shown = paced(simulation.ticks(), world, step=step, speed=speed, ask=lambda: _wait_for_enter(world))
+        _write(_texts(checked, simulation, shown, output, to), to, world)
         for place, reason in zip(simulation.rejected.place, simulation.rejected.reason, strict=True):
             typer.echo(f"rejected {place}: {reason}", err=True)
         if simulation.state.tick is None:
             typer.echo("no event came" + ("" if until is None else f" by {until}") + ": there is no tick", err=True)
 
 
-def _wait_for_enter() -> bool:
+def _wait_for_enter(world: Environment) -> bool:
     """Whether to go on."""
+    assert world.stdin is not None, "it is a terminal"
     sys.stdout.flush()
     typer.echo("… Enter for the next tick, q to end ", err=True, nl=False)
-    word = sys.stdin.readline()
-    return bool(word) and word.strip().casefold() != "q"
+    word = world.stdin.readline()
+    return bool(word) and word.strip().lower() != b"q"
 
 
 def _texts(
@@ -149,7 +155,7 @@ def _texts(
             yield page(Path(checked.source.name).name, simulation.program, list(shown))
 
 
-def _write(texts: Iterator[str], to: Path | None) -> None:
+def _write(texts: Iterator[str], to: Path | None, world: Environment) -> None:
     if to is None:
         for text in texts:
             sys.stdout.write(text)
@@ -157,13 +163,14 @@ def _write(texts: Iterator[str], to: Path | None) -> None:
         return
     whole = "".join(texts)  # before the file is touched: what fails leaves the old one as it was
     try:
-        to.write_text(whole, encoding="utf-8")
-    except OSError as error:
-        typer.echo(f"error: `{to}` cannot be written: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
+        write_text(str(to), whole, world)
+    except UnreadableFile as error:
+        _report([(error.diagnostic, error.source)])
+        raise typer.Exit(error.exit_code) from None
 
 
 def why_command(
+    context: typer.Context,
     program_file: ProgramFile,
     events: Events,
     event: EventName,
@@ -178,16 +185,18 @@ def why_command(
     from augury.trying.why_asked import asked_about
     from augury.trying.why_told import answer_json, answer_text
 
-    checked = _checked_or_exit(program_file)
+    world = _world(context)
+    checked = _checked_or_exit(program_file, world)
     with _failing(checked, events), _answering(output):
         assert checked.program is not None, "a program without errors"
         asked = asked_about(checked.program, event, key or [])
-        simulation = _simulation(checked, events, at, "--at")
+        simulation = _simulation(world, checked, events, at, "--at")
         found = why(simulation, asked, seq) if action is None else why_acted(simulation, asked, action, seq)
         _print(answer_text(found), answer_json(found), output)
 
 
 def why_not_command(
+    context: typer.Context,
     program_file: ProgramFile,
     events: Events,
     event: EventName,
@@ -203,11 +212,12 @@ def why_not_command(
     from augury.trying.why_not import why_not, why_not_acted
     from augury.trying.why_told import not_there_json, not_there_text
 
-    checked = _checked_or_exit(program_file)
+    world = _world(context)
+    checked = _checked_or_exit(program_file, world)
     with _failing(checked, events), _answering(output):
         assert checked.program is not None, "a program without errors"
         asked = asked_about(checked.program, event, key or [])
-        simulation = _simulation(checked, events, at, "--at")
+        simulation = _simulation(world, checked, events, at, "--at")
         if action is None:
             found = why_not(simulation, asked, seq)
         else:
@@ -218,8 +228,18 @@ def why_not_command(
 # ---- what they share ---------------------------------------------------------------------------------------------
 
 
+def _world(context: typer.Context) -> Environment:
+    return context.obj or Machine()
+
+
 def _simulation(
-    checked: Checked, events: str, until: str | None, name: str = "--until", *, tells_why: bool = False
+    world: Environment,
+    checked: Checked,
+    events: str,
+    until: str | None,
+    name: str = "--until",
+    *,
+    tells_why: bool = False,
 ) -> Simulation:
     from augury.clock import NoSuchTime
     from augury.engine.tick import tick_at_most
@@ -232,12 +252,12 @@ def _simulation(
         until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     except NoSuchTime as error:
         raise typer.BadParameter(str(error), param_hint=name) from None
-    return simulation(program, events, until_us, tells_why=tells_why)
+    return simulation(program, events, until_us, tells_why=tells_why, environment=world)
 
 
-def _checked_or_exit(path: str) -> Checked:
+def _checked_or_exit(path: str, world: Environment) -> Checked:
     try:
-        source = read_source(path)
+        source = read_source(path, environment=world)
     except UnreadableFile as error:
         _report([(error.diagnostic, error.source)])
         raise typer.Exit(error.exit_code) from None

@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
+from augury.environment import Files, RealFiles
 
 BUFFER_BYTES = 1 << 16
 BOM = b"\xef\xbb\xbf"
@@ -56,19 +57,20 @@ def problem(code: str, message: str, *helps: str) -> Diagnostic:
     return Diagnostic(code, message, Mark(NOWHERE), helps=helps)
 
 
-def data_files(path: Path) -> tuple[list[Path], list[str]]:
+def data_files(path: Path, files: Files | None = None) -> tuple[list[Path], list[str]]:
     """The data files that a path means, in order of name, and the names of neighbours that are none."""
+    files = files or RealFiles()
+    if not files.is_folder(str(path)):
+        return [path], []
     try:
-        if not path.is_dir():
-            return [path], []
-        inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
-    except (OSError, ValueError) as error:
+        inside = [path / name for name in files.names(str(path)) if not name.startswith((".", "_"))]
+    except OSError as error:
         raise Unreadable("E510", f"`{path}` cannot be read: {why(error)}", _CHECK_NAME) from None
-    files = [p for p in inside if format_by_name(p)]
-    if not files:
+    found = [p for p in inside if format_by_name(p)]
+    if not found:
         help_ = f"their names end in {_ENDINGS_SHOWN}"
         raise Unreadable("E511", f"the folder `{path}` holds no data files", help_)
-    return files, [p.name for p in inside if p not in files]
+    return found, [p.name for p in inside if p not in found]
 
 
 def base_name(path: Path) -> str:
@@ -83,10 +85,10 @@ def format_by_name(path: Path) -> Format | None:
     return _ENDINGS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
-def opened(path: Path) -> tuple[io.BufferedReader, io.BufferedReader, Format]:
+def opened(path: Path, files: Files | None = None) -> tuple[io.BufferedReader, io.BufferedReader, Format]:
     """The open file (to be closed), its content (the same, or what is packed in it), and its format."""
     try:
-        raw: io.BufferedReader = io.BufferedReader(io.FileIO(path), BUFFER_BYTES)
+        raw = (files or RealFiles()).open(str(path))
     except FileNotFoundError:
         raise Unreadable("E510", f"there is no file `{path}`", "check the name") from None
     except (OSError, ValueError) as error:

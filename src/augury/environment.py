@@ -7,22 +7,27 @@ and does not sleep by itself: `tests/test_architecture.py` has the list of those
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import os
 import random
-import socket
+import stat
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from io import BufferedReader, FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Thread
 from typing import IO, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+# What takes long to import is imported where it is needed: every verb reads its files by this module.
+
 T = TypeVar("T")
+
+_BUFFER_BYTES: Final = 1 << 16
 
 _TOLD_BYTES_MAX: Final = 1_000
 """Of what a command wrote to standard error, the end."""
@@ -100,12 +105,24 @@ class Files(Protocol):
         """Some bytes of a file; raises `OSError`."""
         ...
 
+    def open(self, path: str) -> BufferedReader:
+        """A file to be read piece by piece, and closed; raises `OSError`, and so may each reading."""
+        ...
+
     def write(self, path: str, content: bytes) -> None:
         """Write a file as a whole: who looks sees the old or the new content; raises `OSError`."""
         ...
 
     def names(self, folder: str) -> list[str]:
         """The names of the files of a folder, sorted; raises `OSError`."""
+        ...
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder of this name."""
+        ...
+
+    def resolved(self, path: str) -> str:
+        """The path that all names of one file lead to."""
         ...
 
     def mark(self, path: str) -> tuple[int, int]:
@@ -133,6 +150,11 @@ class Environment(Protocol):
     @property
     def files(self) -> Files:
         """What is kept here."""
+        ...
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """Standard input; None where it is closed."""
         ...
 
     @property
@@ -177,19 +199,44 @@ class RealFiles:
             file.seek(start)
             return file.read(count)
 
+    def open(self, path: str) -> BufferedReader:
+        """A file to be read piece by piece."""
+        return BufferedReader(FileIO(path), _BUFFER_BYTES)
+
     def write(self, path: str, content: bytes) -> None:
-        """Write beside it, bring it to the disk, and then put it in its place."""
-        aside = f"{path}.{os.getpid()}.new"
-        with open(aside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        """Write beside it, bring it to the disk, and then put it in its place; its rights stay as they are."""
+        mode = _mode(path)
+        if mode is not None and not stat.S_ISREG(mode):  # a pipe or a device has no place that another could take
+            with open(path, "wb") as file:
+                file.write(content)
+            return
+        place = self.resolved(path)
+        aside = f"{place}.{os.getpid()}.new"
+        try:
+            with open(aside, "wb") as file:
+                file.write(content)
+                file.flush()
+                if mode is not None:
+                    os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                os.fsync(file.fileno())
+            os.replace(aside, place)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
 
     def names(self, folder: str) -> list[str]:
         """The names of the files of a folder, sorted."""
         with os.scandir(folder) as found:
             return sorted(one.name for one in found if one.is_file())
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder of this name."""
+        return os.path.isdir(path)
+
+    def resolved(self, path: str) -> str:
+        """The path without links."""
+        return os.path.realpath(path)
 
     def mark(self, path: str) -> tuple[int, int]:
         """Its number on the disk, and its size."""
@@ -199,6 +246,13 @@ class RealFiles:
     def remove(self, path: str) -> None:
         """Delete a file, if it is there."""
         Path(path).unlink(missing_ok=True)
+
+
+def _mode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mode
+    except FileNotFoundError:
+        return None
 
 
 class RealNetwork:
@@ -268,6 +322,8 @@ class RealNetwork:
 
 def _public_resolver(networks: tuple[str, ...]) -> Any:
     """Looks names up, and gives only what is allowed: what was looked at is what is connected to."""
+    import socket
+
     from aiohttp.resolver import ThreadedResolver
 
     class PublicResolver(ThreadedResolver):
@@ -303,6 +359,11 @@ class Machine:
     files: Files = field(default_factory=RealFiles)
 
     @property
+    def stdin(self) -> IO[bytes] | None:
+        """Standard input."""
+        return None if sys.stdin is None else sys.stdin.buffer
+
+    @property
     def variables(self) -> Mapping[str, str]:
         """Environment variables."""
         return os.environ
@@ -317,6 +378,8 @@ class Machine:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+        import asyncio
+
         await asyncio.sleep(seconds)
 
     def block(self, seconds: float) -> None:
@@ -347,6 +410,8 @@ class Machine:
 
     async def run(self, words: Sequence[str], given: bytes, seconds: float) -> Ended:
         """Run a command; one that takes too long is ended."""
+        import asyncio
+
         # Files and no pipes: a process that the command leaves behind would hold those, and be waited for.
         with _file() as asked, _file() as told:
             asked.write(given)

@@ -1,15 +1,12 @@
-"""Program files → text and back, or the diagnostic that says why not: where the front end touches the disk."""
+"""Program files → text and back, or the diagnostic that says why not; the disk is that of an `Environment`."""
 
 from __future__ import annotations
 
 import errno
-import os
-import sys
-from contextlib import suppress
-from pathlib import Path
 
 from augury import limits
 from augury.diagnostics import NOWHERE, Diagnostic, Mark, Source
+from augury.environment import Environment, Machine
 
 _BYTES_MAX = limits.PROGRAM_CHARACTERS_MAX * 4
 """What a text of the greatest length takes at most in UTF-8."""
@@ -26,10 +23,12 @@ class UnreadableFile(Exception):
         self.exit_code = exit_code
 
 
-def read_source(path: str, what: str = "program", names: str = "*.bicepl") -> Source:
+def read_source(
+    path: str, what: str = "program", names: str = "*.bicepl", environment: Environment | None = None
+) -> Source:
     """The text of a program file, or of another that holds `what`; `-` is standard input."""
     try:
-        data = _read(path, what)
+        data = _read(path, environment or Machine())
     except FileNotFoundError:
         raise UnreadableFile(path, "E500", f"there is no file `{path}`", "check the path", 2) from None
     except IsADirectoryError:
@@ -60,38 +59,24 @@ def source_of(data: bytes, path: str, what: str = "program") -> Source:
     return Source(path, text)
 
 
-def write_text(path: str, text: str) -> None:
+def write_text(path: str, text: str, environment: Environment | None = None, *, keeps_line_ends: bool = False) -> None:
     """Put a text in the place of a file's, all at once: where that fails, the old one is still there."""
-    import shutil
-    import tempfile
-
-    file = Path(path).resolve()
-    new = None
+    files = (environment or Machine()).files
     try:
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", newline="", delete=False) as stream:
-            new = stream.name
-            stream.write(text)
-        shutil.copymode(file, new)
-        os.replace(new, file)
-    except OSError as error:
-        if new is not None:
-            with suppress(OSError):
-                os.unlink(new)
-        message = f"`{path}` cannot be written: {error.strerror}"
+        if keeps_line_ends and b"\r\n" in files.read(path):
+            text = text.replace("\n", "\r\n")
+        files.write(path, text.encode())
+    except (OSError, ValueError) as error:
+        message = f"`{path}` cannot be written: {getattr(error, 'strerror', None) or error}"
         raise UnreadableFile(path, "E503", message, "check its permissions, and the space on the disk", 2) from None
 
 
-def _read(path: str, what: str) -> bytes:
+def _read(path: str, environment: Environment) -> bytes:
     if path == "-":
-        if sys.stdin is None:
+        if environment.stdin is None:
             raise OSError(errno.EBADF, "standard input is closed")
-        return sys.stdin.buffer.read(_BYTES_MAX + 1)
-    file = Path(path)
-    if file.is_dir():
-        raise IsADirectoryError
-    if file.is_file() and file.stat().st_size > _BYTES_MAX:
-        raise _too_long(path, what)
-    with file.open("rb") as stream:
+        return environment.stdin.read(_BYTES_MAX + 1)
+    with environment.files.open(path) as stream:
         return stream.read(_BYTES_MAX + 1)
 
 

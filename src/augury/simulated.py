@@ -7,12 +7,15 @@ the same run, instant by instant, however long it takes on the machine; nothing 
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
+import posixpath
 import random
 import selectors
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from augury.environment import Ended, Request, Response, Unreachable
@@ -22,6 +25,8 @@ Handler = Callable[[Request], Response | Awaitable[Response]]
 
 START_US: Final = 1_767_225_600_000_000
 """When a world begins: the first of January 2026."""
+
+_PIECE_BYTES: Final = 1 << 16
 
 
 class Stuck(RuntimeError):
@@ -49,6 +54,7 @@ class World:
     faults: Faults = field(default_factory=Faults)
     variables: Mapping[str, str] = field(default_factory=dict)
     now: int = START_US
+    stdin: IO[bytes] | None = None
     random: random.Random = field(init=False)
     began: int = field(init=False)
     network: SimulatedNetwork = field(init=False)
@@ -217,46 +223,90 @@ class SimulatedFiles:
 
     def read(self, path: str, start: int = 0, count: int = -1) -> bytes:
         """Some bytes of a file."""
-        self._may_fail(path)
-        if path not in self._content:
-            raise FileNotFoundError(f"there is no `{path}`")
-        content = self._content[path][start:]
+        content = self._found(path)[start:]
         return content if count < 0 else content[:count]
+
+    def open(self, path: str) -> io.BufferedReader:
+        """A file to be read piece by piece, each of which may fail."""
+        return io.BufferedReader(_Pieces(self, path), _PIECE_BYTES)
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file as a whole, or not at all."""
-        self._may_fail(path)
-        self._content[path] = content
+        self.may_fail(path)
+        place = self.resolved(path)
+        self._content[place] = content
         self._numbered += 1
-        self._number[path] = self._numbered
+        self._number[place] = self._numbered
 
     def append(self, path: str, content: bytes) -> None:
         """Let a file grow, as those do that others write."""
-        if path not in self._number:
+        place = self.resolved(path)
+        if place not in self._number:
             self._numbered += 1
-            self._number[path] = self._numbered
-        self._content[path] = self._content.get(path, b"") + content
+            self._number[place] = self._numbered
+        self._content[place] = self._content.get(place, b"") + content
 
     def names(self, folder: str) -> list[str]:
         """The names of the files of a folder, sorted."""
-        self._may_fail(folder)
-        within = f"{folder.rstrip('/')}/"
+        self.may_fail(folder)
+        within = f"{self.resolved(folder)}/"
         rest = (path[len(within) :] for path in self._content if path.startswith(within))
         return sorted(name for name in rest if "/" not in name)
 
     def mark(self, path: str) -> tuple[int, int]:
         """Its number, and its size."""
-        self._may_fail(path)
-        if path not in self._content:
-            raise FileNotFoundError(f"there is no `{path}`")
-        return self._number[path], len(self._content[path])
+        size = len(self._found(path))
+        return self._number[self.resolved(path)], size
 
     def remove(self, path: str) -> None:
         """Delete a file, if it is there."""
-        self._may_fail(path)
-        self._content.pop(path, None)
-        self._number.pop(path, None)
+        self.may_fail(path)
+        self._content.pop(self.resolved(path), None)
+        self._number.pop(self.resolved(path), None)
 
-    def _may_fail(self, path: str) -> None:
+    def is_folder(self, path: str) -> bool:
+        """Whether some file is within it."""
+        within = f"{self.resolved(path)}/"
+        return any(one.startswith(within) for one in self._content)
+
+    def resolved(self, path: str) -> str:
+        """The path without steps up: there are no links."""
+        return posixpath.normpath(path)
+
+    def may_fail(self, path: str) -> None:
+        """Fail, if that happens this time."""
         if self._world.happens(self._world.faults.unreadable):
-            raise OSError(f"`{path}` cannot be used just now")
+            raise OSError(errno.EIO, "it cannot be used just now", path)
+
+    def _found(self, path: str) -> bytes:
+        self.may_fail(path)
+        if (place := self.resolved(path)) in self._content:
+            return self._content[place]
+        if self.is_folder(path):
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", path)
+
+
+class _Pieces(io.RawIOBase):
+    """A file that is open: what it held then, and each piece may fail to be read."""
+
+    def __init__(self, files: SimulatedFiles, path: str) -> None:
+        self._files, self._path = files, path
+        self._held = io.BytesIO(files.read(path))
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        return self._held.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        """The next piece."""
+        self._files.may_fail(self._path)
+        return self._held.readinto(buffer)

@@ -360,14 +360,14 @@ class Sleeper(Machine):
 def test_a_simulation_plays_in_step_with_the_clock() -> None:
     ticks = [Shown(1, 0), Shown(2, 60_000_000), Shown(3, 90_000_000)]
     world = Sleeper()
-    assert list(paced(ticks, speed=30, environment=world)) == ticks
+    assert list(paced(ticks, world, speed=30)) == ticks
     assert world.slept == [2.0, 1.0]
 
 
 def test_a_simulation_steps_as_long_as_it_is_asked_to() -> None:
     ticks = [Shown(number, number) for number in range(5)]
     answers = iter([True, True, False])
-    assert list(paced(ticks, step=True, ask=lambda: next(answers))) == ticks[:3]
+    assert list(paced(ticks, Machine(), step=True, ask=lambda: next(answers))) == ticks[:3]
 
 
 # ---- the command line --------------------------------------------------------------------------------------------

@@ -524,7 +524,7 @@ def test_a_small_suite_takes_a_second_at_most_beyond_loading_the_engine() -> Non
 
 
 def test_no_jvm_is_started() -> None:
-    code = "import sys, time; from augury.trying.suite_verb import tested; "
-    code += "found = tested(sys.argv[1:], 1, update=False, stopwatch=time.perf_counter, tell=None); "
+    code = "import sys; from augury.environment import Machine; from augury.trying.suite_verb import tested; "
+    code += "found = tested(sys.argv[1:], 1, Machine(), update=False, tell=None); "
     code += "sys.exit(found.exit_code or 'pyspark' in sys.modules or 'py4j' in sys.modules)"
     cpu_seconds("-c", code, str(ROOT / "examples" / "groceries" / "tests.yaml"))

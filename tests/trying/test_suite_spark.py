@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from augury.environment import Machine
 from augury.trying import suite_verb
 from augury.trying.suite_bound import Result
 
@@ -43,7 +44,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, ...]:
     """How the suite goes."""
     path = tmp_path_factory.mktemp("spark") / "tests.yaml"
     path.write_text(SUITE)
-    found = suite_verb.tested([str(path)], 1, update=False, stopwatch=lambda: 0.0, tell=None)
+    found = suite_verb.tested([str(path)], 1, Machine(), update=False, tell=None)
     assert found.exit_code == 1
     return found.results
 
@@ -108,7 +109,7 @@ tests:
 def test_a_stream_of_spark_is_an_engine_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "tests.yaml"
     path.write_text(STREAMED)
-    found = suite_verb.tested([str(path)], 1, update=False, stopwatch=lambda: 0.0, tell=None)
+    found = suite_verb.tested([str(path)], 1, Machine(), update=False, tell=None)
     local, stream = found.results
     assert [(one.engine, one.passed) for one in found.results] == [("local", True), ("spark-stream", True)]
     assert [(got.line, got.tick_us) for got in stream.ran.got] == [(got.line, got.tick_us) for got in local.ran.got]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import augury
 from augury.diagnostics import Source
+from augury.environment import Machine
 from augury.trying import suite_verb
 from augury.trying.suite import Suite
 from augury.trying.suite_bound import BoundSuite, Result
@@ -189,7 +190,7 @@ def on_disk(folder: Path, text: str) -> Path:
 
 
 def update(path: Path) -> suite_verb.Tested:
-    return suite_verb.tested([str(path)], 1, update=True, stopwatch=lambda: 0.0, tell=None)
+    return suite_verb.tested([str(path)], 1, Machine(), update=True, tell=None)
 
 
 def test_a_file_is_rewritten_once(tmp_path: Path) -> None:

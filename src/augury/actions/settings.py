@@ -20,6 +20,7 @@ from typing import Any, Final
 from augury.algebra.wiring import Binding, ExecutorKind, FromEnvironment, Length, Setting
 from augury.algebra.wiring_forms import EXECUTOR_FORMS, Option, Takes, option_of
 from augury.clock import parse_duration
+from augury.environment import Environment, Files, Machine
 from augury.event import key_of
 
 SETTINGS: Final = "augury.toml"
@@ -47,19 +48,31 @@ class SettingsError(ValueError):
         self.sentences = sentences
 
 
-def settings_file(named: Path | None, *folders: Path) -> Path | None:
+def settings_file(named: Path | None, *folders: Path, environment: Environment | None = None) -> Path | None:
     """The file that is named; else the first augury.toml that is there: here, or in one of the folders."""
     if named is not None:
         return named
-    return next((file for folder in (Path(), *folders) if (file := folder / SETTINGS).is_file()), None)
+    files = (environment or Machine()).files
+    return next((file for folder in (Path(), *folders) if _is_there(str(file := folder / SETTINGS), files)), None)
 
 
-def settings_in(file: Path | None) -> ActionSettings:
+def _is_there(path: str, files: Files) -> bool:
+    """Whether there is such a file; one that cannot be looked at is, and who reads it will be told."""
+    try:
+        files.mark(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return not files.is_folder(path)
+
+
+def settings_in(file: Path | None, environment: Environment | None = None) -> ActionSettings:
     """The settings of a file, or without one those that allow nothing; raises `SettingsError`."""
     if file is None:
         return ActionSettings()
     try:
-        return read_settings(file.read_text("utf-8"), str(file))
+        return read_settings((environment or Machine()).files.read(str(file)).decode(), str(file))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError((f"the settings `{file}` cannot be read: {reason}",)) from None

@@ -6,7 +6,6 @@ In: the path of a lake and the words of the question. Out: an Arrow table with a
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from augury.algebra.program import Program
@@ -19,10 +18,10 @@ from augury.local.store.described import described_program
 _OF_LAKES: Final = {"file", "s3", "s3a", "s3n", "gs", "abfs", "hdfs", "webhdfs"}
 
 
-def is_lake(path: str) -> bool:
+def is_lake(path: str, environment: Environment | None = None) -> bool:
     """Whether a path is that of a folder, or a URI as lakes have them, and not of a database."""
     scheme, is_uri, _ = path.partition("://")
-    return scheme in _OF_LAKES if is_uri else Path(path).is_dir()
+    return scheme in _OF_LAKES if is_uri else (environment or Machine()).files.is_folder(path)
 
 
 def ask_lake(

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from augury.algebra.program import Program
@@ -27,6 +26,7 @@ from augury.engine.once import goes_in_one_step
 from augury.engine.ports import SelectsBy, Store
 from augury.engine.progress import Far, Tell, counting
 from augury.engine.tick import tick_at_most
+from augury.environment import Environment, Machine
 from augury.history.arrivals import arrived
 from augury.history.coming import came, received
 from augury.history.raw import Rejected
@@ -113,34 +113,37 @@ def replay(
     store: str | None = None,
     tell: Tell | None = None,
     on_spark: OnSpark = HERE,
+    environment: Environment | None = None,
 ) -> Replayed | ReplayedByTicks | ReplayedElsewhere:
     """Run a program over the events of a file; raises Failed and NoSuchTime.
 
     Tick by tick, and then it runs while its texts are taken, where something waits for ticks or a store keeps them;
-    else the whole history at once, which is the same and faster. `tell` hears how far it is.
+    else the whole history at once, which is the same and faster. `tell` hears how far it is. Spark reads some files
+    by itself; all others are those of the environment.
     """
+    world = environment or Machine()
     until_us = None if until is None else tick_at_most(moment_us(until), program.settings.chronon_us)
     with _failing(events):
         if engine == "local":
             on_duck = runnable(program)
-            rows = came(program, counting(read_events(events), tell), until_us=until_us)
+            rows = came(program, counting(read_events(events, world), tell), until_us=until_us)
             names = [received(program)[code].name for code in rows.withdrawn()]
             if store is not None or not goes_in_one_step(program, names):
                 every = arrived(program, rows)
                 ticking = TickReplay(program, on_duck, every, until_us, _store(program, store), tell=tell)
-                return ReplayedByTicks(ticking, events, rejected_to)
+                return ReplayedByTicks(ticking, events, rejected_to, world)
             if tell is not None:
                 tell(Far("detecting", rows.count))
             detected = detect_in(program, rows, match_kernel, until_us=until_us)
         elif engine == "spark" and goes_in_one_step(program, [one.name for one in received(program)]):
-            detected = _elsewhere(engine, program, events, until_us, tell, on_spark.master)
+            detected = _elsewhere(engine, program, events, until_us, tell, on_spark.master, world)
         else:
-            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell, on_spark)
+            ledger = _by_ticks_elsewhere(engine, program, events, until_us, store, tell, on_spark, world)
             if rejected_to is not None:
-                _write_rejected(_rejected_in(ledger), rejected_to)
+                _write_rejected(_rejected_in(ledger), rejected_to, world)
             return ReplayedElsewhere(program, ledger)
     if rejected_to is not None:
-        _write_rejected(detected.rejected, rejected_to)
+        _write_rejected(detected.rejected, rejected_to, world)
     return Replayed(program, detected)
 
 
@@ -177,6 +180,7 @@ class ReplayedByTicks:
     ticking: TickReplay
     events: str
     rejected_to: str | None
+    world: Environment
 
     def texts(self) -> Iterator[str]:
         """What goes to standard output, some lines at a time; raises Failed."""
@@ -191,7 +195,7 @@ class ReplayedByTicks:
                 if self.ticking.store is not None:
                     self.ticking.store.close()
         if self.rejected_to is not None:
-            _write_rejected(self.ticking.rejected, self.rejected_to)
+            _write_rejected(self.ticking.rejected, self.rejected_to, self.world)
 
     @property
     def program(self) -> Program:
@@ -255,6 +259,7 @@ def _by_ticks_elsewhere(
     store: str | None,
     tell: Tell | None,
     on_spark: OnSpark,
+    world: Environment,
 ) -> Ledger:
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
@@ -262,7 +267,7 @@ def _by_ticks_elsewhere(
         is_stream = engine == "spark-stream"
         ledger: Ledger = module.run_by_ticks(
             program,
-            read_events(path),
+            read_events(path, world),
             until_us=until_us,
             is_stream=is_stream,
             store=store,
@@ -284,7 +289,13 @@ def _no_engine(name: str, error: ImportError) -> Failed:
 
 
 def _elsewhere(
-    name: str, program: Program, path: str, until_us: int | None, tell: Tell | None, master: str | None
+    name: str,
+    program: Program,
+    path: str,
+    until_us: int | None,
+    tell: Tell | None,
+    master: str | None,
+    world: Environment,
 ) -> Detected:
     if refused := cannot_run(program):
         raise CannotRun(refused)
@@ -292,7 +303,9 @@ def _elsewhere(
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module(f"augury.{name}.run")
         # The path for what it can read by itself, the events for what it cannot, or not by these rules.
-        detected: Detected = module.run(program, path, read_events(path), until_us=until_us, master=master, tell=tell)
+        detected: Detected = module.run(
+            program, path, read_events(path, world), until_us=until_us, master=master, tell=tell
+        )
     except ImportError as error:
         raise _no_engine(name, error) from None
     except ValueError as error:
@@ -303,13 +316,12 @@ def _elsewhere(
     return detected
 
 
-def _write_rejected(rejected: Rejected, path: str) -> None:
-    rows = zip(rejected.place, rejected.event, rejected.reason, rejected.raw, strict=True)
+def _write_rejected(rejected: Rejected, path: str, world: Environment) -> None:
+    columns = zip(rejected.place, rejected.event, rejected.reason, rejected.raw, strict=True)
+    rows = ({"place": place, "event": event, "reason": reason, "raw": raw} for place, event, reason, raw in columns)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     try:
-        with Path(path).open("w", encoding="utf-8", errors="backslashreplace") as stream:
-            for place, event, reason, raw in rows:
-                row = {"place": place, "event": event, "reason": reason, "raw": raw}
-                stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        world.files.write(path, text.encode("utf-8", "backslashreplace"))
     except (OSError, ValueError) as error:
         message = f"`{path}` cannot be written: {why(error)}"
         helps = ("check its permissions, and the space on the disk",)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeGuard
@@ -30,6 +29,7 @@ from augury.datafiles import (
     opened,
     why,
 )
+from augury.environment import Environment, Files, Machine
 from augury.history.json_lines import DECODER, NO_OBJECT, read_line
 from augury.history.raw import RAW_SHOWN_MAX, Broken, Lines, Raw, RawRows, RawTable
 
@@ -37,16 +37,17 @@ _ROWS_AT_ONCE: Final = 50_000
 """Rows of text that are held as Python values before they become columns."""
 
 
-def read_events(path: str) -> Iterator[Raw]:
+def read_events(path: str, environment: Environment | None = None) -> Iterator[Raw]:
     """The events of a file, of all files of a folder by name, or of standard input as JSON Lines."""
+    world = environment or Machine()
     if path == "-":
-        if sys.stdin is None:
+        if world.stdin is None:
             raise Unreadable("E510", "standard input is closed", "name a file of events")
-        yield from _json_lines("stdin", sys.stdin.buffer, None)
+        yield from _json_lines("stdin", world.stdin, None)
         return
-    files, _ = data_files(Path(path))
+    files, _ = data_files(Path(path), world.files)
     for file in files:
-        yield from _read_file(file)
+        yield from _read_file(file, world.files)
 
 
 def tables_of(events: object, name: str = "events") -> Iterator[Raw]:
@@ -128,9 +129,9 @@ def _check_rows(rows: list[Any]) -> None:
 # ---- files -----------------------------------------------------------------------------------------------
 
 
-def _read_file(path: Path) -> Iterator[Raw]:
+def _read_file(path: Path, files: Files) -> Iterator[Raw]:
     try:
-        raw, content, format_ = opened(path)
+        raw, content, format_ = opened(path, files)
     except Unreadable as error:
         if error.diagnostic.code == "E511" and path.suffix.lower() not in (".parquet", ".pq"):
             return  # a file without a byte has no events, and that is no mistake
@@ -142,7 +143,7 @@ def _read_file(path: Path) -> Iterator[Raw]:
             case Format.CSV:
                 yield from _csv(path, content)
             case Format.PARQUET:
-                yield RawTable(str(path), _parquet(path), None, base_name(path))
+                yield RawTable(str(path), _parquet(path, content), None, base_name(path))
 
 
 def _lines(source: str, stream: io.BufferedIOBase | Any) -> Iterator[tuple[int, bytes, bool]]:
@@ -305,11 +306,11 @@ def _csv_rows(reader: Iterator[list[str]], lines: _Counted, columns: int) -> Ite
 # ---- Parquet ---------------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path) -> pa.Table:
+def _parquet(path: Path, content: io.BufferedReader) -> pa.Table:
     from pyarrow import parquet
 
     try:
-        table = parquet.ParquetFile(path).read()
+        table = parquet.ParquetFile(content).read()
         table.validate(full=True)  # text that is not UTF-8 would be noticed much later, and far from its place
         return table
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from augury.engine.plan import EnginePlan, engine_plan, ticks_too_often
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, require_few_due, ticks
 from augury.engine.ticked import Action, FiredTrigger, Ticked
+from augury.environment import Environment
 from augury.history.arrivals import Arrivals, arrived
 from augury.history.coming import came
 from augury.history.raw import Rejected
@@ -146,7 +147,14 @@ def acted_of(record: Record, action: Action, event: EventKey) -> Acted:
     return Acted(action, look.new, dump(statement.condition), values)
 
 
-def simulation(program: Program, events: str, until_us: int | None = None, *, tells_why: bool = True) -> Simulation:
+def simulation(
+    program: Program,
+    events: str,
+    until_us: int | None = None,
+    *,
+    tells_why: bool = True,
+    environment: Environment | None = None,
+) -> Simulation:
     """A simulation of the events of a file; raises `CannotRun` and `Unreadable`."""
-    rows = came(program, read_events(events), until_us=until_us)
+    rows = came(program, read_events(events, environment), until_us=until_us)
     return Simulation(program, arrived(program, rows), until_us, tells_why)

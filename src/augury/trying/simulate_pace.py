@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def paced(
     shown: Iterable[Shown],
+    environment: Environment,
     *,
     step: bool = False,
     speed: float | None = None,
     ask: Callable[[], bool] = lambda: True,
-    environment: Environment | None = None,
 ) -> Iterator[Shown]:
     """Ticks, each when its time has come; with `step` somebody is asked after each whether to go on.
 
@@ -30,12 +30,6 @@ def paced(
         if before is not None and step and not ask():
             return
         if before is not None and speed is not None:
-            _wait((one.tick - before) / 1e6 / speed, environment)
+            environment.block((one.tick - before) / 1e6 / speed)
         before = one.tick
         yield one
-
-
-def _wait(seconds: float, environment: Environment | None) -> None:
-    from augury.environment import Machine
-
-    (environment or Machine()).block(seconds)

@@ -1,11 +1,11 @@
 """`augury test`: paths of suites → what to print where, and the exit code.
 
-In: paths, options. Out: a `Tested`. It reads suites and programs, rewrites suites where it is told to, prints nothing.
+In: paths, options, and whose files they are. Out: a `Tested`. It rewrites suites where it is told to, prints nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +15,7 @@ from augury.api import check
 from augury.diagnostics import Diagnostic, Mark, Source
 from augury.engine.plan import CannotRun
 from augury.engine.progress import Tell
+from augury.environment import Environment
 from augury.files import UnreadableFile, read_source, write_text
 from augury.trying.suite import EXACT, Suite, Unusable
 from augury.trying.suite_bound import BoundSuite, Result
@@ -42,11 +43,9 @@ class Tested:
         return tuple(one for report in self.reports for one in report.results)
 
 
-def tested(
-    paths: Sequence[str], seed: int, *, update: bool, stopwatch: Callable[[], float], tell: Tell | None
-) -> Tested:
+def tested(paths: Sequence[str], seed: int, environment: Environment, *, update: bool, tell: Tell | None) -> Tested:
     """Run suites, one after the other; one that cannot be run does not keep the others from it."""
-    run = _Run(seed, stopwatch, update, tell)
+    run = _Run(seed, environment, update, tell)
     reports = tuple(run.suite(path) for path in paths)
     used = [one for one in run.programs.values() if one.results]
     covered = tuple(coverage(one.program, one.source, one.results) for one in used)
@@ -82,10 +81,10 @@ class _Run:
     """Goes over suites; `exit_code` is the gravest so far."""
 
     seed: int
-    stopwatch: Callable[[], float]
+    world: Environment
     update: bool
     tell: Tell | None
-    programs: dict[Path, _Used] = field(default_factory=dict)
+    programs: dict[str, _Used] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     exit_code: int = 0
 
@@ -94,7 +93,7 @@ class _Run:
         source = Source(path, "")
         try:
             try:
-                source = read_source(path, "suite", "*.yaml")
+                source = read_source(path, "suite", "*.yaml", self.world)
             except UnreadableFile as error:
                 raise _NotRun([(error.diagnostic, error.source)], 2) from None
             suite = _usable(read_suite(source))
@@ -118,12 +117,12 @@ class _Run:
     def program(self, suite: Suite) -> _Used:
         """The program of a suite, ready to be run."""
         folder = Path(suite.source.name).parent if suite.source.name != "-" else Path()
-        path = folder / suite.program
-        known = self.programs.get(path.resolve())
-        if known is not None:
-            return known
+        path = str(folder / suite.program)
+        place = self.world.files.resolved(path)
+        if place in self.programs:
+            return self.programs[place]
         try:
-            source = read_source(str(path))
+            source = read_source(path, environment=self.world)
         except UnreadableFile as error:
             mark = Mark(suite.program_span, "the program of this suite")
             helps = ("the path is taken from the folder of the suite",)
@@ -133,11 +132,11 @@ class _Run:
         if checked.program is None or checked.errors:
             raise _NotRun([(one, source) for one in checked.errors], 1)
         try:
-            runner = Runner(checked.program, self.seed, self.stopwatch, self.tell)
+            runner = Runner(checked.program, self.seed, self.world.monotonic, self.tell)
         except CannotRun as error:
             raise _NotRun([(one, source) for one in error.diagnostics], 1) from None
         used = _Used(checked.program, source, runner)
-        self.programs[path.resolve()] = used
+        self.programs[place] = used
         return used
 
     # ---- --update ------------------------------------------------------------------------------------
@@ -155,8 +154,7 @@ class _Run:
             self.notes.append(f"{path}: what was got could not be written down; nothing is changed, edit it by hand")
             return results
         try:
-            has_carriage_returns = b"\r\n" in Path(path).read_bytes()
-            write_text(path, update.text.replace("\n", "\r\n") if has_carriage_returns else update.text)
+            write_text(path, update.text, self.world, keeps_line_ends=True)
         except UnreadableFile as error:
             raise _NotRun([(error.diagnostic, error.source)], error.exit_code) from None
         self.notes.append(f"{path}: rewritten")
