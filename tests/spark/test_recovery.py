@@ -368,7 +368,7 @@ def test_every_action_is_delivered_though_watch_and_deliverer_are_killed(posting
     for about in hooked.sent:
         row, data = wanted[about["id"]], about["data"]
         assert (data["action"], data["arguments"]) == (row["action"], json.loads(row["arguments"]))
-    assert 1 < max(hooked.taken.values()) <= 1 + deliverers.kills, "only whose answer was lost is sent again"
+    assert max(hooked.taken.values()) <= 1 + deliverers.kills, "only whose answer was lost is sent again"
     assert deliverers.kills >= 3
     events = [(one.action.idempotency_key, one.action.event_known_by) for one in outbox]
     at = dict(events)
