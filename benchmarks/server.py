@@ -100,7 +100,7 @@ def serving(*, has_triggers: bool) -> Iterator[tuple[int, int]]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.bicepl").write_text(program(has_triggers=has_triggers))
         Path(folder, "prices.py").write_text(PRICES)
-        words = ["-m", "augury", "serve", "a.bicepl", "--store", "a.db", "--port", "0", "--rate", "1000000"]
+        words = ["-m", "augury", "serve", "a.bicepl", "--store", "a.db", "--port", "0", "--rate", "1000000", "--open"]
         server = subprocess.Popen(
             [sys.executable, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
