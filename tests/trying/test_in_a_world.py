@@ -183,6 +183,10 @@ def test_settings_are_read_in_a_world() -> None:
     assert settings_file(None, environment=among) == Path("augury.toml"), "it cannot be known, so reading it tells"
     with pytest.raises(SettingsError, match="cannot be read: it cannot be used just now"):
         settings_in(file, among)
+    among.faults = Faults()
+    among.files.write("augury.toml", b"[actions]\xff")
+    with pytest.raises(SettingsError, match=r"`augury\.toml` cannot be read: it is not UTF-8: byte 0xff at offset 9"):
+        settings_in(Path("augury.toml"), among)
 
 
 def test_a_file_is_rewritten_where_links_lead_with_the_rights_it_has(tmp_path: Path) -> None:
