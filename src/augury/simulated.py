@@ -249,7 +249,7 @@ class SimulatedFiles:
     def names(self, folder: str) -> list[str]:
         """The names of the files of a folder, sorted."""
         self.may_fail(folder)
-        within = f"{self.resolved(folder)}/"
+        within = self._within(folder)
         rest = (path[len(within) :] for path in self._content if path.startswith(within))
         return sorted(name for name in rest if "/" not in name)
 
@@ -266,7 +266,7 @@ class SimulatedFiles:
 
     def is_folder(self, path: str) -> bool:
         """Whether some file is within it."""
-        within = f"{self.resolved(path)}/"
+        within = self._within(path)
         return any(one.startswith(within) for one in self._content)
 
     def resolved(self, path: str) -> str:
@@ -277,6 +277,11 @@ class SimulatedFiles:
         """Fail, if that happens this time."""
         if self._world.happens(self._world.faults.unreadable):
             raise OSError(errno.EIO, "it cannot be used just now", path)
+
+    def _within(self, folder: str) -> str:
+        """How the paths of its files begin."""
+        place = self.resolved(folder)
+        return "" if place == "." else f"{place}/"
 
     def _found(self, path: str) -> bytes:
         self.may_fail(path)

@@ -166,7 +166,7 @@ def test_events_that_have_left_are_told(cards: list[str]) -> None:
     _, text, _ = run("why", *cards, "--event", "Hour")
     assert "the clock posted it at 2026-01-01T09:00:00Z" in text
     _, text, _ = run("why", *cards, "--event", "Total", "--key", "1")
-    assert "is not traced" in text
+    assert "made of\n    seq 3  Withdrawal(1, 5)    at 2026-01-01T08:57:00Z  as a row that went in\n" in text
 
 
 def test_what_has_no_key_is_named_by_seq_or_attributes(cards: list[str], tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_what_has_no_key_is_named_by_seq_or_attributes(cards: list[str], tmp_pat
         assert found["version"]["seq"] == 3
 
 
-# ---- long histories and rows that are not traced -----------------------------------------------------------------
+# ---- long histories, and rows that are gathered -------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -209,9 +209,15 @@ def test_a_simulation_leaves_parts_out_in_long_histories_and_why_tells_them(long
     assert "at most 500" not in told
 
 
-def test_a_row_that_is_not_traced_has_no_constituents(cards: list[str]) -> None:
-    _, text, _ = run("why", *cards, "--event", "Total", "--key", "1")
-    assert "its row comes of an aggregate, DISTINCT, window or the like over Withdrawal, and is not traced" in text
+def test_a_simulation_leaves_out_what_went_in_in_long_histories_and_why_tells_it(long_cards: list[str]) -> None:
+    _, text, _ = run("simulate", *long_cards, "--output", "ndjson")
+    totals = [one for line in text.splitlines() for one in json.loads(line)["derived"] if one["event"] == "Total"]
+    parts = [found["why"] and [one["parts"] for one in found["why"]["constituents"]] for found in totals]
+    assert parts == [[["a row that went in"]], None]
+    origin = "its row comes of an aggregate, DISTINCT, window or the like over Withdrawal"
+    assert totals[1]["note"] == f"{origin}; `augury why` tells what went in"
+    _, told, _ = run("why", *long_cards, "--event", "Total", "--key", "2")
+    assert "Withdrawal(2, 5)  at 2026-01-01T09:01:00.503000Z  as a row that went in" in told
 
 
 # ---- why not -----------------------------------------------------------------------------------------------------
@@ -529,6 +535,6 @@ def test_every_event_is_either_explained_or_said_to_be_missing(tmp_path: Path) -
                 counts["there" if answer.took_place else "missing"] += 1
                 if answer.took_place:
                     found = why(ran, asked)
-                    assert (found.why is None) == (name == "Total")
+                    assert found.why is not None
                     assert found.left is None
     assert min(counts.values()) > 20, counts

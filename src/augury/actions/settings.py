@@ -73,9 +73,11 @@ def settings_in(file: Path | None, environment: Environment | None = None) -> Ac
         return ActionSettings()
     try:
         return read_settings((environment or Machine()).files.read(str(file)).decode(), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SettingsError((f"the settings `{file}` cannot be read: {reason}",)) from None
+    except OSError as error:
+        raise SettingsError((f"the settings `{file}` cannot be read: {error.strerror or error}",)) from None
+    except UnicodeDecodeError as error:
+        where = f"byte 0x{error.object[error.start]:02x} at offset {error.start}"
+        raise SettingsError((f"the settings `{file}` cannot be read: it is not UTF-8: {where}",)) from None
 
 
 def read_settings(text: str, name: str = "augury.toml") -> ActionSettings:

@@ -59,14 +59,17 @@ class Translated:
         return f"{self.sql}\n-- reads {', '.join(v.name for v in self.views) or 'nothing'}; functions: {called}"
 
 
-def translated(plan: SelectPlan, classes: Iterable[EventClass]) -> Translated:
-    """The SQL that DuckDB runs for a plan; `Untranslatable` says what it cannot. `classes` are those of the program."""
+def translated(plan: SelectPlan, classes: Iterable[EventClass], *, gathers: bool = False) -> Translated:
+    """The SQL that DuckDB runs for a plan; `Untranslatable` says what it cannot. `classes` are those of the program.
+
+    `gathers`: rows that are not traced, of aggregates and the like, are so all the same, to every row that went in.
+    """
     by_key = {key_of(one.name): one for one in classes}
     event_class = by_key[key_of(plan.event_class)]
     tree = sqlglot.parse_one(_with_backslashes(plan.timed_sql), read="spark")
-    translator = Translator(by_key, plan.reads)
+    translator = Translator(by_key, plan.reads, gathers)
     try:
-        query = translator.query(tree, {}, None, traced=plan.traced)
+        query = translator.query(tree, {}, None, traced=plan.traced or gathers)
     except RecursionError:
         raise Untranslatable("this SELECT is nested too deep") from None
     fed = {key_of(c.attribute): i for i, c in enumerate(plan.columns) if c.attribute is not None}

@@ -133,6 +133,8 @@ class Record:
     fired: dict[EventKey, list[Firing]] = field(default_factory=dict)
     received: dict[int, Version] = field(default_factory=dict)
     ticks: list[int] = field(default_factory=list)
+    asked: dict[tuple[int, int], Any] = field(default_factory=dict)
+    """What SELECTs said when asked again, by class and tick: `why_gathered` keeps it here."""
     _done: list[Ticked] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
     _histories: dict[tuple[int, ...], tuple[int, Batch]] = field(default_factory=dict)
@@ -196,6 +198,28 @@ class Record:
                 )
             )
         return found
+
+    def live(self, place: int, tick: int) -> tuple[list[Version], pa.Table]:
+        """The versions of a class that SELECTs see at a tick, and their attributes, row by row."""
+        found = [
+            next((one for one in reversed(versions) if one.tick <= tick), None)
+            for event, versions in self.of_event.items()
+            if event[0] == place
+        ]
+        there = [one for one in found if one is not None and not one.is_withdrawal and not self._is_purged(one, tick)]
+        rows = {id(one): row for row, one in enumerate(self.versions.get(place, ()))}
+        tables = [
+            one.values
+            for ticked in self._done
+            for one in (*ticked.read, *ticked.derived)
+            if self._places[key_of(one.event_class.name)] == place
+        ]
+        values = pa.concat_tables(tables) if tables else nothing(self.plan.classes[place].event_class)
+        return there, values.take([rows[id(one)] for one in there]) if values.num_columns else values
+
+    def _is_purged(self, version: Version, tick: int) -> bool:
+        """Whether an event had left before a tick; what a tick purges is seen by its SELECTs."""
+        return any(version.tick <= purged < tick for purged in self.left.get(version.event_key, ()))
 
     # ---- histories -----------------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 """Why a version of an event is there: the constituents of a complex event, with the part that each satisfies.
 
 In: the record of a run, and a version. Out: a `Why`, or a sentence where parts cannot be told. MATCH and COMPOSITE are
-asked of their kernels; what a SELECT joined is in its constituents.
+asked of their kernels; what a SELECT joined is in its constituents, what it gathered is asked of it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,11 +24,15 @@ from augury.kernels.match.past import TooManyValues
 from augury.kernels.match.why import why as why_match
 from augury.kernels.told import Absence, Constituent, Instant, NotAnOccurrence, Why
 from augury.trying.simulate_record import SELECTED, Record, Version
+from augury.trying.why_gathered import gathered, is_gathered
 
 WHY_VERSIONS_MAX: Final = 500
 """A history of more versions is not read again for each event that was found in it."""
 
 A_ROW: Final = "a row of FROM"
+
+WENT_IN: Final = "a row that went in"
+"""Of an aggregate, DISTINCT, a window or the like."""
 
 UNTOLD: Final[tuple[type[Exception], ...]] = (NotAnOccurrence, TooManyValues, TooManyRuns, composite.NotYet, *REFUSALS)
 """What asking again may raise; the constituents are known all the same."""
@@ -40,7 +45,7 @@ def why_of(record: Record, version: Version, versions_max: int | None = WHY_VERS
         case MatchPlan() | CompositePlan():
             return _detected(record, plan, version, versions_max)
         case SelectPlan() as select:
-            return _selected(record, select, version)
+            return _selected(record, select, version, versions_max)
         case Cron() | Every():
             return None, f"the clock posted it at {show_time(version.det_time)}"
         case None:
@@ -61,7 +66,7 @@ def _detected(record: Record, plan: ClassPlan, version: Version, versions_max: i
     constituents = version.constituents or ()
     if versions_max is not None and len(record.received) > versions_max:
         note = f"parts are told of histories of at most {versions_max:,} versions; `augury why` tells them of any"
-        return _plainly(record, version, "a constituent"), note
+        return _plainly(record, version, constituents, "a constituent"), note
     for seq in _places(record, version):
         try:
             found = _asked(record, plan, version, seq, constituents)
@@ -69,7 +74,7 @@ def _detected(record: Record, plan: ClassPlan, version: Version, versions_max: i
             continue
         events = tuple(_as_recorded(record, one) for one in found.events)
         return replace(found, events=events, absences=tuple(map(_by_time, found.absences))), ""
-    return _plainly(record, version, "a constituent"), "which part each satisfies cannot be told"
+    return _plainly(record, version, constituents, "a constituent"), "which part each satisfies cannot be told"
 
 
 def _as_recorded(record: Record, one: Constituent) -> Constituent:
@@ -124,18 +129,23 @@ def _places(record: Record, version: Version) -> list[int | None]:
     return [None, *(seq for seq, det_time in rows if seq >= SELECTED and det_time == version.det_time)]
 
 
-def _selected(record: Record, select: SelectPlan, version: Version) -> tuple[Why | None, str]:
+def _selected(record: Record, select: SelectPlan, version: Version, versions_max: int | None) -> tuple[Why | None, str]:
     if version.is_withdrawal:
         return None, "the SELECT no longer gives its row"
-    if not select.traced:
-        names = ", ".join(select.reads)
-        return None, f"its row comes of an aggregate, DISTINCT, window or the like over {names}, and is not traced"
-    return _plainly(record, version, A_ROW), ""
+    if not is_gathered(record, select):
+        return _plainly(record, version, version.constituents or (), A_ROW), ""
+    origin = f"its row comes of an aggregate, DISTINCT, window or the like over {', '.join(select.reads)}"
+    if versions_max is not None and len(record.received) > versions_max:
+        return None, f"{origin}; `augury why` tells what went in"
+    seqs = gathered(record, version)
+    if seqs is None:
+        return None, f"{origin}, and what went in cannot be told"
+    return _plainly(record, version, seqs, WENT_IN), ""
 
 
-def _plainly(record: Record, version: Version, part: str) -> Why | None:
-    """The constituents alone."""
-    known = [record.received[seq] for seq in version.constituents or () if seq in record.received]
+def _plainly(record: Record, version: Version, seqs: Sequence[int], part: str) -> Why | None:
+    """Constituents alone."""
+    known = [record.received[seq] for seq in seqs if seq in record.received]
     found = tuple(
         Constituent(one.seq or 0, one.event_class.name, one.text, one.occ_time or 0, (part,), (one.seq or 0,))
         for one in known

@@ -16,6 +16,7 @@ from sqlglot import exp
 from augury import types as t
 from augury.duck.sql.aggregates import aggregated
 from augury.duck.sql.expressions import Expressions
+from augury.duck.sql.gathering import aggregates, collected, gathers, seen_by
 from augury.duck.sql.kinds import DAYS, SqlType, is_duration, meeting
 from augury.duck.sql.values import Functions, Value, refused
 from augury.event import TIME_ATTRIBUTES, EventClass, key_of
@@ -155,10 +156,14 @@ class Scope:
 
 @dataclass(slots=True)
 class Translator:
-    """One query on its way to DuckDB; CTEs stand before all else, under names of their own."""
+    """One query on its way to DuckDB; CTEs stand before all else, under names of their own.
+
+    `gathers`: rows are also traced through groups, DISTINCT, windows, EXCEPT and INTERSECT, to all that went in.
+    """
 
     classes: Mapping[str, EventClass]
     reads: Sequence[str]
+    gathers: bool = False
     functions: Functions = field(default_factory=Functions)
     hoisted: list[str] = field(default_factory=list)
     count: int = 0
@@ -208,24 +213,38 @@ class Translator:
         where = f" WHERE {of.truth(args['where'].this).sql}" if args.get("where") else ""
         columns: list[tuple[str, Value]] = []
         for output in node.expressions:
-            made = list(self.output(output, scope))
-            columns += made
-            for key, value in made:
+            found = list(self.output(output, scope))
+            columns += found
+            for key, value in found:
                 scope.outputs.setdefault(key, value)
         group = self.group(node, scope, columns)
         having = f" HAVING {of.truth(args['having'].this).sql}" if args.get("having") else ""
         qualify = f" QUALIFY {of.truth(args['qualify'].this).sql}" if args.get("qualify") else ""
         distinct = self.distinct(node)
         lists = [source.made for source in scope.sources if source.made]
-        rows = traced and not (group or having or qualify or distinct or _gathers(node))
+        rows = traced and (self.gathers or not (group or having or qualify or distinct or gathers(node)))
         names = [_name(key, i) for i, (key, _) in enumerate(columns)]
         shown = [f"{value.sql} AS {name}" for name, (_, value) in zip(names, columns, strict=True)]
         if rows:
-            shown.append(f"list_concat({', '.join(['CAST([] AS BIGINT[])', *lists])}) AS {MADE}")
-        text = f"SELECT {distinct}{', '.join(shown)}{tables}{where}{group}{having}{qualify}"
+            made = f"list_concat({', '.join(['CAST([] AS BIGINT[])', *lists])})"
+            made = collected(made) if group or having or aggregates(node) else made
+            shown.append(f"{self.windowed(node, scope, made) if self.gathers else made} AS {MADE}")
+        alike = rows and bool(distinct)
+        text = f"SELECT {'' if alike else distinct}{', '.join(shown)}{tables}{where}{group}{having}{qualify}"
+        text = self.alike(text, names) if alike else text
         keys = tuple(key for key, _ in columns)
         query = Query(text, keys, tuple(names), tuple(value.type for _, value in columns), rows)
         return replace(query, sql=text + self.tail(node, scope, query))
+
+    def alike(self, text: str, names: Sequence[str]) -> str:
+        """Rows that are alike as one, made of all that each is made of."""
+        shown = ", ".join(names)
+        return f"SELECT {shown}, {collected(MADE)} AS {MADE} FROM ({text}) AS {self.fresh()} GROUP BY {shown}"
+
+    def windowed(self, node: exp.Select, scope: Scope, made: str) -> str:
+        """What a row is made of, and what those are that its windows show it: of ranks and the like, the partition."""
+        seen = [f"flatten(list({made}) OVER ({scope.window(one)}))" for one in seen_by(node, scope.windows)]
+        return f"list_concat({', '.join([made, *seen])})" if seen else made
 
     def distinct(self, node: exp.Select) -> str:
         distinct = node.args.get("distinct")
@@ -394,7 +413,7 @@ class Translator:
     ) -> Query:
         if node.args.get("by_name"):
             raise refused(node, "BY NAME is not run in process")
-        traced = traced and isinstance(node, exp.Union)
+        traced = traced and (self.gathers or isinstance(node, exp.Union))
         left, right = (self.query(part, ctes, outer, traced=traced) for part in (node.this, node.expression))
         kinds = []
         for a, b in zip(left.types, right.types, strict=True):
@@ -404,13 +423,18 @@ class Translator:
             kinds.append(t.DURATION if kind == DAYS and a != b else kind)
         sides = [self.side(query, kinds, left.names, traced) for query in (left, right)]
         word = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}[node.key]
-        if traced:
+        if traced and isinstance(node, exp.Union):
             text = f"{sides[0]} UNION ALL {sides[1]}"
-            if node.args.get("distinct"):
-                names = ", ".join(left.names)
-                text = (
-                    f"SELECT {names}, flatten(list({MADE})) AS {MADE} FROM ({text}) AS {self.fresh()} GROUP BY {names}"
-                )
+            text = self.alike(text, left.names) if node.args.get("distinct") else text
+        elif traced:
+            if not node.args.get("distinct"):
+                raise refused(node, f"{word} ALL is not traced")
+            given = sides[0] if word == "EXCEPT" else f"{sides[0]} UNION ALL {sides[1]}"
+            bare = [self.side(query, kinds, left.names, traced=False) for query in (left, right)]
+            one, other = self.fresh(), self.fresh()
+            tests = " AND ".join(f"{one}.{name} IS NOT DISTINCT FROM {other}.{name}" for name in left.names)
+            text = f"SELECT {one}.* FROM ({given}) AS {one} JOIN ({bare[0]} {word} {bare[1]}) AS {other} ON {tests}"
+            text = self.alike(text, left.names)
         else:
             text = f"{sides[0]} {word}{'' if node.args.get('distinct') else ' ALL'} {sides[1]}"
         query = Query(text, left.keys, left.names, tuple(kinds), traced)
@@ -442,13 +466,3 @@ def _renamed(query: Query, node: exp.Expr) -> Query:
     """The query with the names that an alias gives its columns."""
     given = _given(node)
     return replace(query, keys=tuple(map(column_key, given))) if given else query
-
-
-def _gathers(node: exp.Select) -> bool:
-    """Whether a select list aggregates or looks at a window."""
-    closed = exp.Query
-    return any(
-        isinstance(inner, exp.AggFunc | exp.Window)
-        for output in node.expressions
-        for inner in output.dfs(prune=lambda n: isinstance(n, closed))
-    )
