@@ -198,7 +198,7 @@ def test_a_run_gives_what_the_run_in_process_gives(spark: SparkSession, tmp_path
 
 
 def test_a_run_over_no_events_finds_nothing(spark: SparkSession) -> None:
-    found = run(program("over"), "-", [])
+    found = run(program("over"), [])
     assert (len(found.versions), found.absorbed, len(found.rejected)) == (0, 0, 0)
     assert [len(occurrences) for occurrences in found.occurrences] == [0, 0, 0]
 
