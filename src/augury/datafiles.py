@@ -51,6 +51,11 @@ class Unreadable(Exception):
         super().__init__(message)
         self.diagnostic = problem(code, message, *helps)
 
+    @staticmethod
+    def again(diagnostic: Diagnostic) -> Unreadable:
+        """The same that somebody told of elsewhere."""
+        return Unreadable(diagnostic.code, diagnostic.message, *diagnostic.helps)
+
 
 def problem(code: str, message: str, *helps: str) -> Diagnostic:
     """A diagnostic about data, which has no place in a program."""

@@ -27,6 +27,7 @@ from augury.history.raw import Raw
 from augury.kernels.match import TooManyTuples
 from augury.local.engine import detect as detect_in_process
 from augury.local.kernel import match_kernel
+from augury.local.portions import portions_of
 from augury.local.sources import read_events, tables_of
 from augury.spark import session as sessions
 from augury.spark.detect import Detected, detect
@@ -190,15 +191,16 @@ def test_a_run_gives_what_the_run_in_process_gives(spark: SparkSession, tmp_path
     of = program(name)
     wanted = in_process(of, read_events(str(path)))
     assert len(wanted[1]) > 3
-    assert shown(run(of, str(path), read_events(str(path)), partitions=2), of) == wanted
+    assert shown(run(of, read_events(str(path)), partitions=2), of) == wanted
     until_us = 1767225600 * SECOND + 40 * SECOND
     until = in_process(of, read_events(str(path)), until_us)
     assert 0 < len(until[0]) < len(wanted[0])
-    assert shown(run(of, str(path), read_events(str(path)), until_us=until_us), of) == until
+    files = portions_of(str(path), None)
+    assert shown(run(of, portions=files, until_us=until_us), of) == until
 
 
 def test_a_run_over_no_events_finds_nothing(spark: SparkSession) -> None:
-    found = run(program("over"), "-", [])
+    found = run(program("over"), [])
     assert (len(found.versions), found.absorbed, len(found.rejected)) == (0, 0, 0)
     assert [len(occurrences) for occurrences in found.occurrences] == [0, 0, 0]
 

@@ -71,7 +71,7 @@ def test_a_batch_tells_which_tasks_are_done(spark: SparkSession) -> None:
 def test_a_batch_at_once_tells_so_too(spark: SparkSession) -> None:
     program = compile((EXAMPLES / "discount" / "discount.bicepl").read_text("utf-8"))
     path, told = str(EXAMPLES / "discount" / "events.jsonl"), list[Far]()
-    found = run(program, path, read_events(path), spark=spark, tell=told.append)
+    found = run(program, read_events(path), spark=spark, tell=told.append)
     assert len(found.versions) == 23
     assert told[0] == Far("reading", 23)
     assert {(far.doing, far.rows) for far in told[1:]} == {("detecting on Spark", 23)}

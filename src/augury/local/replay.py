@@ -34,6 +34,7 @@ from augury.history.values import moment_us
 from augury.lake.errors import LakeError
 from augury.local.engine import Detected, cannot_run, detect_in
 from augury.local.kernel import CannotRun, match_kernel
+from augury.local.portions import portions_of
 from augury.local.sources import read_events
 from augury.local.summary import counted as how_many
 from augury.local.summary import errors_of, rejections, summary_of
@@ -267,7 +268,7 @@ def _by_ticks_elsewhere(
         is_stream = engine == "spark-stream"
         ledger: Ledger = module.run_by_ticks(
             program,
-            read_events(path, world),
+            **_events_of(path, world, is_here=is_stream),
             until_us=until_us,
             is_stream=is_stream,
             store=store,
@@ -280,6 +281,13 @@ def _by_ticks_elsewhere(
     except LakeError as error:
         raise Failed((Diagnostic("E530", str(error), Mark(NOWHERE)),), 2, "--store") from None
     return ledger
+
+
+def _events_of(path: str, world: Environment, *, is_here: bool = False, is_whole: bool = False) -> dict[str, Any]:
+    """Files for tasks to read, whole or in portions; else, and where there is no file to be read twice, the events."""
+    if is_here or path == "-" or (Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir())):
+        return {"events": read_events(path, world)}
+    return {"portions": portions_of(path, None) if is_whole else portions_of(path)}
 
 
 def _no_engine(name: str, error: ImportError) -> Failed:
@@ -302,10 +310,8 @@ def _elsewhere(
     try:
         # Loaded by name: it brings Spark with it, and is not there where Spark or its Java is not.
         module: Any = importlib.import_module(f"augury.{name}.run")
-        # The path for what it can read by itself, the events for what it cannot, or not by these rules.
-        detected: Detected = module.run(
-            program, path, read_events(path, world), until_us=until_us, master=master, tell=tell
-        )
+        read = _events_of(path, world, is_whole=True)
+        detected: Detected = module.run(program, **read, until_us=until_us, master=master, tell=tell)
     except ImportError as error:
         raise _no_engine(name, error) from None
     except ValueError as error:

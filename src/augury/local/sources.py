@@ -43,11 +43,11 @@ def read_events(path: str, environment: Environment | None = None) -> Iterator[R
     if path == "-":
         if world.stdin is None:
             raise Unreadable("E510", "standard input is closed", "name a file of events")
-        yield from _json_lines("stdin", world.stdin, None)
+        yield from read_json_lines("stdin", world.stdin, None)
         return
     files, _ = data_files(Path(path), world.files)
     for file in files:
-        yield from _read_file(file, world.files)
+        yield from read_file(file, str(file), world.files)
 
 
 def tables_of(events: object, name: str = "events") -> Iterator[Raw]:
@@ -129,24 +129,30 @@ def _check_rows(rows: list[Any]) -> None:
 # ---- files -----------------------------------------------------------------------------------------------
 
 
-def _read_file(path: Path, files: Files) -> Iterator[Raw]:
+def read_file(path: Path, source: str, files: Files | None = None) -> Iterator[Raw]:
+    """The events of a file that people call `source`; raises `Unreadable`."""
     try:
         raw, content, format_ = opened(path, files)
     except Unreadable as error:
-        if error.diagnostic.code == "E511" and path.suffix.lower() not in (".parquet", ".pq"):
-            return  # a file without a byte has no events, and that is no mistake
+        if is_only_empty(path, error):
+            return
         raise
     with raw:
         match format_:
             case Format.JSON_LINES:
-                yield from _json(path, content)
+                yield from _json(path, source, content)
             case Format.CSV:
-                yield from _csv(path, content)
+                yield from _csv(path, source, content)
             case Format.PARQUET:
-                yield RawTable(str(path), _parquet(path, content), None, base_name(path))
+                yield RawTable(source, parquet_table(path, content=content), None, base_name(path))
 
 
-def _lines(source: str, stream: io.BufferedIOBase | Any) -> Iterator[tuple[int, bytes, bool]]:
+def is_only_empty(path: Path, error: Unreadable) -> bool:
+    """Whether a file is one of text without a byte: it has no events, and that is no mistake."""
+    return error.diagnostic.code == "E511" and path.suffix.lower() not in (".parquet", ".pq")
+
+
+def _lines(source: str, stream: Any, *, has_bom: bool = True) -> Iterator[tuple[int, bytes, bool]]:
     """The lines with their numbers, and whether each is whole; of one that is too long the beginning."""
     for number in itertools.count(1):
         try:
@@ -160,7 +166,7 @@ def _lines(source: str, stream: io.BufferedIOBase | Any) -> Iterator[tuple[int, 
             raise Unreadable("E510", message, WHOLE_COPY) from None
         if not line:
             return
-        if number == 1:
+        if number == 1 and has_bom:
             line = line.removeprefix(BOM)
         yield number, line if whole else line[: RAW_SHOWN_MAX * 4], whole
 
@@ -168,18 +174,19 @@ def _lines(source: str, stream: io.BufferedIOBase | Any) -> Iterator[tuple[int, 
 # ---- JSON ------------------------------------------------------------------------------------------------
 
 
-def _json(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
+def _json(path: Path, source: str, content: io.BufferedReader) -> Iterator[Raw]:
     if content.peek(BUFFER_BYTES).removeprefix(BOM).lstrip().startswith(b"["):
-        yield from _json_array(path, content)
+        yield from _json_array(path, source, content)
     else:
-        yield from _json_lines(str(path), content, base_name(path))
+        yield from read_json_lines(source, content, base_name(path))
 
 
-def _json_lines(source: str, stream: Any, event_class: str | None) -> Iterator[Raw]:
+def read_json_lines(source: str, stream: Any, event_class: str | None, *, has_bom: bool = True) -> Iterator[Raw]:
+    """The events of lines, counted from 1; `stream` has a `readline`, and before the first line may stand a BOM."""
     rows: list[Mapping[str, object] | Broken] = []
     numbers: list[int] = []
     texts: list[bytes] = []
-    for number, line, whole in _lines(source, stream):
+    for number, line, whole in _lines(source, stream, has_bom=has_bom):
         filled = line.strip()
         if not filled:
             continue
@@ -198,22 +205,22 @@ def _too_long(line: bytes) -> Broken:
     return Broken(reason, line.decode("utf-8", "replace"))
 
 
-def _json_array(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
+def _json_array(path: Path, source: str, content: io.BufferedReader) -> Iterator[Raw]:
     """The items of one array in brackets; or, if it is not one, the lines as they are."""
     try:
         data = content.read(limits.INFER_ARRAY_BYTES_MAX + 1)
     except STREAM_ERRORS as error:
-        raise Unreadable("E510", f"`{path}` breaks off: {why(error)}", WHOLE_COPY) from None
+        raise Unreadable("E510", f"`{source}` breaks off: {why(error)}", WHOLE_COPY) from None
     if len(data) > limits.INFER_ARRAY_BYTES_MAX:
         advice = f"write one object a line: jq -c '.[]' {path.name}"
         raise Unreadable("E512", f"`{path.name}` is one large JSON array, and not JSON Lines", advice)
     try:
         items = DECODER.decode(data.removeprefix(BOM).decode())
     except (ValueError, ArithmeticError, RecursionError):
-        yield from _json_lines(str(path), io.BytesIO(data), base_name(path))
+        yield from read_json_lines(source, io.BytesIO(data), base_name(path))
         return
     rows = [item if isinstance(item, dict) else Broken(NO_OBJECT, str(item)) for item in items]
-    yield RawRows(str(path), rows, range(1, len(rows) + 1), base_name(path))
+    yield RawRows(source, rows, range(1, len(rows) + 1), base_name(path))
 
 
 # ---- CSV -------------------------------------------------------------------------------------------------
@@ -241,8 +248,8 @@ class _Counted:
             return line.decode("utf-8", "replace")
 
 
-def _csv(path: Path, content: io.BufferedReader) -> Iterator[Raw]:
-    source, event_class = str(path), base_name(path)
+def _csv(path: Path, source: str, content: io.BufferedReader) -> Iterator[Raw]:
+    event_class = base_name(path)
     lines = _Counted(_lines(source, content))
     reader, header = _csv_header(path, lines)
     schema = pa.schema([pa.field(name, pa.string()) for name in header])
@@ -306,11 +313,13 @@ def _csv_rows(reader: Iterator[list[str]], lines: _Counted, columns: int) -> Ite
 # ---- Parquet ---------------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path, content: io.BufferedReader) -> pa.Table:
+def parquet_table(path: Path, groups: range | None = None, content: io.BufferedReader | None = None) -> pa.Table:
+    """The rows of a file, or of some of its groups of rows; `content` is what it holds, where it is open."""
     from pyarrow import parquet
 
     try:
-        table = parquet.ParquetFile(content).read()
+        file = parquet.ParquetFile(path if content is None else content)
+        table = file.read() if groups is None else file.read_row_groups(list(groups))
         table.validate(full=True)  # text that is not UTF-8 would be noticed much later, and far from its place
         return table
     except (pa.ArrowException, OSError, ValueError) as error:

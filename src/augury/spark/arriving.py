@@ -20,6 +20,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from augury.algebra.program import Program
+from augury.diagnostics import Diagnostic
 from augury.engine.sharded import Slots
 from augury.history.arrivals import Arrivals, ClassRows, arrived
 from augury.history.coming import Came, came, received
@@ -59,6 +60,8 @@ class Summary:
     last_us: int | None = None
     ids: list[tuple[int, str, int, Source, int, int]] = field(default_factory=list)
     """Code, event_id, det_time, source, number and slot of each row that has an event_id."""
+    unread: list[tuple[Source, Diagnostic]] = field(default_factory=list)
+    """Files that could not be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +130,11 @@ class Ingest:
             return
         table = pa.Table.from_batches(held)
         raws = list(self._raws(table))
-        program = self.slots.program
-        rows = came(program, raws, until_us=self.until_us, read_us=self.read_us)
         # Rows that say where they come from have their place there, whichever partition they are in.
         own = -1 if self.is_lines or set(table.column_names) >= SAYS_WHERE else part
         given = [(self.number, raw.source, own) for raw in raws]
-        summary = summary_of(rows, given, raws)
-        for code, one in arrived(program, rows, self.not_before_us).rows.items():
-            source, number = known_by(rows, one.position)
-            slot_of_row = self.slots.slots_of(code, one.part)
-            noted(summary, code, one, [given[at] for at in source.tolist()], number, slot_of_row)
-            yield from pieces_by_slot(code, one, [given[at] for at in source.tolist()], number, slot_of_row)
-        yield piece(SUMMARY, SUMMARY, pickle.dumps(summary))
+        rows = came(self.slots.program, raws, until_us=self.until_us, read_us=self.read_us)
+        yield from typed_pieces(self.slots, rows, given, summary_of(rows, given, raws), self.not_before_us)
 
     def _raws(self, table: pa.Table) -> Iterator[Raw]:
         """The rows by their sources, as far as they say where they come from."""
@@ -166,6 +162,19 @@ def piece(slot: int, code: int, content: bytes) -> pa.RecordBatch:
     """One row of the shape PIECES."""
     columns = [pa.array([value], kind) for value, kind in zip((slot, code, content), PIECES.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=PIECES)
+
+
+def typed_pieces(
+    slots: Slots, rows: Came, given: Sequence[Source], summary: Summary, not_before_us: int | None = None
+) -> Batches:
+    """Rows of some sources as pieces, and last their summary, completed."""
+    for code, one in arrived(slots.program, rows, not_before_us).rows.items():
+        source, number = known_by(rows, one.position)
+        sources = [given[at] for at in source.tolist()]
+        slot_of_row = slots.slots_of(code, one.part)
+        noted(summary, code, one, sources, number, slot_of_row)
+        yield from pieces_by_slot(code, one, sources, number, slot_of_row)
+    yield piece(SUMMARY, SUMMARY, pickle.dumps(summary))
 
 
 def pieces_by_slot(

@@ -44,6 +44,7 @@ from augury.spark.arriving import (
     summary_of,
 )
 from augury.spark.committed import ledger_in
+from augury.spark.portions import Portion, pieces_of
 from augury.spark.selects import selects_by
 from augury.spark.stepping import slots_on_spark
 from augury.spark.telling import tasks_of, telling
@@ -104,15 +105,18 @@ def _far(query: Watch, rows_all: int, newest_us: int | None) -> Far:
 def by_ticks(
     spark: SparkSession,
     program: Program,
-    events: Iterable[Raw],
+    events: Iterable[Raw] = (),
     *,
+    portions: Sequence[Portion] | None = None,
     until_us: int | None = None,
     buckets: int | None = None,
     selects: SelectsBy = "duckdb",
 ) -> TickDetected:
-    """A program over raw events that the driver has read, in one batch."""
+    """A program over files that tasks read, or over raw events that the driver has read, in one batch."""
 
     def pieces(slots: Slots) -> DataFrame:
+        if portions is not None:
+            return pieces_of(spark, slots, portions, until_us)
         (batches,) = (list(found) for found in _batches(slots, _taken(slots.program, events, until_us), ()))
         return spark.createDataFrame(pa.Table.from_batches(batches, PIECES))
 

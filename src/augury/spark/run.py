@@ -1,15 +1,14 @@
 """One run of a program over raw events on Spark: what `augury run --engine spark` calls.
 
-In: a program and raw events as the readers give them. Out: occurrences, versions and what was refused, in memory, as
-every engine gives them to be printed. The driver reads the events: that the tasks read files themselves is to come.
+In: a program, and files in portions or raw events that the driver has read. Out: occurrences, versions and what was
+refused, in memory, as every engine gives them to be printed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,18 +18,16 @@ from pyspark.sql import SparkSession
 from augury.algebra.program import Program
 from augury.engine.progress import Far, Tell, counting, size_of
 from augury.event import EventClass, key_of
-from augury.history.raw import Raw, RawTable, Rejected
+from augury.history.raw import Raw, Rejected
 from augury.kernels.batch import Batch, Occurrences
 from augury.spark.detect import Detected, detect_packed
 from augury.spark.layout import ABSORBED, REJECTED, REJECTED_COLUMNS, VERSION, batch_of, occurrences_of
 from augury.spark.plan import refused, stages_of
+from augury.spark.portions import Portion, packed_of, packed_rows
 from augury.spark.session import session
 from augury.spark.stage import subscribed
-from augury.spark.tasks import PACKED, packed_row
+from augury.spark.tasks import PACKED
 from augury.spark.telling import tasks_of, telling
-
-_ROWS_AT_ONCE: Final = 100_000
-"""Rows of a table that are packed together: a value of Spark has at most 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +42,39 @@ class Collected:
 
 def run(
     program: Program,
-    path: str,
-    events: Iterable[Raw],
+    events: Iterable[Raw] = (),
     *,
+    portions: Sequence[Portion] | None = None,
     until_us: int | None = None,
     spark: SparkSession | None = None,
     master: str | None = None,
     partitions: int | None = None,
     tell: Tell | None = None,
 ) -> Collected:
-    """Run a program over the events that were read from a path; raises `NotOnSpark` and `NoSpark`.
+    """Run a program over files that tasks read, or over events; raises `NotOnSpark`, `NoSpark` and `Unreadable`.
 
-    `tell` hears how far it is: how many rows were read, and which tasks of Spark are done.
+    `tell` hears how far it is: how many rows the driver has read, and which tasks of Spark are done.
     """
     stages_of(program)  # refuse what does not run before a JVM is started
     raws = list(counting(events, tell))
-    rows, packed = sum(map(size_of, raws)), pa.Table.from_batches(_packed(raws), PACKED)
-    del raws
+    rows = None if portions is not None else sum(map(size_of, raws))
     if spark is None:
         with telling(tell, lambda: Far("starting Spark")):
             spark = session(master)
-    frame, on = spark.createDataFrame(packed), spark
-    with (
-        telling(tell, lambda: Far("detecting on Spark", rows, **tasks_of(on))),
-        detect_packed(program, frame, until_us=until_us, partitions=partitions) as detected,
-    ):
-        return collect(detected)
+    on = spark
+    with telling(tell, lambda: Far("detecting on Spark", rows, **tasks_of(on))):
+        packed = on.createDataFrame(_packed(raws)) if portions is None else packed_of(on, portions)
+        del raws
+        try:
+            with detect_packed(program, packed, until_us=until_us, partitions=partitions) as detected:
+                return collect(detected)
+        finally:
+            packed.unpersist()
+
+
+def _packed(raws: Iterable[Raw]) -> pa.Table:
+    batches = (batch for source, raw in enumerate(raws) for batch in packed_rows(source, [raw]))
+    return pa.Table.from_batches(batches, PACKED)
 
 
 def collect(detected: Detected) -> Collected:
@@ -105,19 +109,3 @@ def _refusal(program: Program, asked: EventClass, text: str) -> Exception | None
         if plan is not None and (refusal := refused(plan, name)) is not None:
             return refusal
     return None
-
-
-def _packed(events: Iterable[Raw]) -> Iterator[pa.RecordBatch]:
-    for source, raw in enumerate(events):
-        for at, piece in enumerate(_pieces(raw)):
-            yield packed_row(source, 0, at, piece)
-
-
-def _pieces(raw: Raw) -> Iterator[Raw]:
-    if not isinstance(raw, RawTable) or raw.table.num_rows <= _ROWS_AT_ONCE:
-        yield raw
-        return
-    for start in range(0, raw.table.num_rows, _ROWS_AT_ONCE):
-        end = min(start + _ROWS_AT_ONCE, raw.table.num_rows)
-        numbers = range(start + 1, end + 1) if raw.numbers is None else raw.numbers[start:end]
-        yield replace(raw, table=raw.table.slice(start, end - start), numbers=numbers)

@@ -1,11 +1,12 @@
 """One run of a program over raw events on Spark, tick by tick: what `augury run` calls for programs that need ticks.
 
-In: a program and raw events as the readers give them. Out: a ledger, in memory. In a batch, or as a stream.
+In: a program, and files in portions or raw events that the driver has read. Out: a ledger, in memory. In a batch, or as
+a stream, which the driver reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from augury.engine.ports import SelectsBy
 from augury.engine.progress import Far, Tell, counting, size_of
 from augury.history.raw import Raw
 from augury.lake import Lake, LakeExists, NoLake
+from augury.spark.portions import Portion
 from augury.spark.replaying import by_ticks, replay
 from augury.spark.session import session
 from augury.spark.telling import tasks_of, telling
@@ -24,8 +26,9 @@ from augury.spark.telling import tasks_of, telling
 
 def run_by_ticks(
     program: Program,
-    events: Iterable[Raw],
+    events: Iterable[Raw] = (),
     *,
+    portions: Sequence[Portion] | None = None,
     until_us: int | None = None,
     is_stream: bool = False,
     store: str | None = None,
@@ -34,7 +37,7 @@ def run_by_ticks(
     tell: Tell | None = None,
     selects: SelectsBy = "duckdb",
 ) -> Ledger:
-    """What a program does over these events; raises `CannotRun`, `NoSpark` and `LakeError`.
+    """What a program does over these events, or over files; raises `CannotRun`, `NoSpark`, `LakeError`, `Unreadable`.
 
     `tell` hears how far it is: of a batch which tasks are done, of a stream also rows, ticks and lag.
     """
@@ -48,10 +51,10 @@ def run_by_ticks(
             spark = session(master)
     if is_stream:
         return replay(spark, program, raws, until_us=until_us, store=store, tell=tell, selects=selects)
-    on, rows = spark, sum(map(size_of, raws))
+    on, rows = spark, None if portions is not None else sum(map(size_of, raws))
     with (
         telling(tell, lambda: Far("ticks on Spark", rows, **tasks_of(on))),
-        by_ticks(on, program, raws, until_us=until_us, selects=selects) as detected,
+        by_ticks(on, program, raws, portions=portions, until_us=until_us, selects=selects) as detected,
     ):
         return detected.collect_ledger()
 

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
+from augury.datafiles import Unreadable
 from augury.engine.sharded import Identified, Numbers, Slots, numbers_of, shared_ids, slots_of, to_absorb
 from augury.kernels.batch import Integers
 from augury.spark.arriving import (
@@ -76,14 +77,20 @@ def ingested(frames: Sequence[tuple[DataFrame, Ingest]]) -> DataFrame:
 
 
 def told(pieces: DataFrame) -> Told:
-    """What the partitions told; runs what makes the pieces, so that these should be kept. Raises `SourceError`."""
+    """What the partitions told; runs what makes the pieces, so that these should be kept.
+
+    Raises `SourceError` and `Unreadable`.
+    """
     with reading():
         return told_by(pieces.where(f.col("slot") == SUMMARY).select("packed").toArrow()["packed"].to_pylist())
 
 
 def told_by(packed: Iterable[bytes]) -> Told:
-    """What summaries, as bytes, say together."""
+    """What summaries, as bytes, say together; raises `Unreadable` with what is wrong with the first such file."""
     summaries: list[Summary] = [pickle.loads(content) for content in packed]
+    unread = sorted((one for summary in summaries for one in summary.unread), key=lambda one: one[0])
+    if unread:
+        raise Unreadable.again(unread[0][1])
     rows: dict[Source, int] = {}
     for summary in summaries:
         for source, count in summary.rows.items():

@@ -72,7 +72,12 @@ class Pack:
 
 def packed_row(source: int, part: int, at: int, raw: Raw) -> pa.RecordBatch:
     """One row of the shape PACKED."""
-    values = [[source], [part], [at], [pack(raw)]]
+    return row_of_bytes(source, part, at, pack(raw))
+
+
+def row_of_bytes(source: int, part: int, at: int, content: bytes) -> pa.RecordBatch:
+    """One row of the shape PACKED, of what is bytes already."""
+    values = [[source], [part], [at], [content]]
     return pa.RecordBatch.from_arrays([pa.array(v, f.type) for v, f in zip(values, PACKED, strict=True)], schema=PACKED)
 
 
@@ -116,7 +121,7 @@ def _unpacked(batches: Batches) -> Iterator[Raw]:
 class Accept:
     """Packed raw events, all of them → versions numbered by `seq`, with positions in `histories`; and the rest.
 
-    For what the driver has read already: one task sees all of it.
+    One task sees all of it.
     """
 
     program: Program
