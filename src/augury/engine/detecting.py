@@ -8,26 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from augury.algebra.expression import Choice, MatchPlan
+from augury.algebra.program import ClassPlan
 from augury.engine.actions import key_ranks
-from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, refused_for
-from augury.engine.reading import nothing
+from augury.engine.by_occurrence import Coming, OccurrenceState, go, wanted
+from augury.engine.parts import SelectState
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.rows import whole
+from augury.engine.standing import Standing, identities
 from augury.engine.state import EngineState
+from augury.engine.tables import nothing_of
 from augury.engine.ticked import ClassVersions
 from augury.engine.traces import NOWHERE, Node
+from augury.engine.unit_kernels import next_due, places_of, stepped
+from augury.event import ClassKind
 from augury.history.merge import merge
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
-from augury.kernels import match
-from augury.kernels.batch import ASSERT, AT_END, WITHDRAW, Batch, Integers, Occurrences
+from augury.kernels.batch import ASSERT, AT_END, NO_SEQ, WITHDRAW, Batch, Integers, Occurrences
 from augury.kernels.bitemporal import Constituents, keys_of
-from augury.kernels.composite.state import CompositeState
-from augury.kernels.composite.step import step_into
-from augury.kernels.match import MatchState, Shared
+from augury.kernels.match import Shared
 from augury.kernels.order import in_order
 
 
@@ -40,11 +46,12 @@ class Histories:
         self.occurrences: dict[int, Occurrences] = {}
         self._selected: set[int] = set()
         self._made: dict[tuple[int, ...], tuple[Batch, Shared]] = {}
+        self._keys: dict[int, list[Any]] = {}
 
     def of(self, plan: EnginePlan, reads: tuple[int, ...]) -> tuple[Batch, Shared]:
         """The history of units that read these complex classes, all of which are derived by now."""
         if reads not in self._made:
-            found = [self.occurrences.get(place) or nothing_of(plan, place) for place in reads]
+            found = [self.occurrences.get(place) or nothing_of(plan.classes[place].event_class) for place in reads]
             selected = {i for i, place in enumerate(reads) if place in self._selected}
             self._made[reads] = merge(self.read, found, selected), Shared()
         return self._made[reads]
@@ -53,17 +60,29 @@ class Histories:
         """The events of a SELECT class, as histories have them: after all versions of their tick."""
         self.occurrences[place] = _as_occurrences(place, versions)
         self._selected.add(place)
+        self._keys[place] = list(versions.keys)
+
+    def keys(self, plan: EnginePlan, place: int) -> list[Any]:
+        """What the events of a class are known by, as corrected histories ask; None for those that never change."""
+        if place not in self._keys:
+            self._keys[place] = self._keys_of(plan, place)
+        return self._keys[place]
+
+    def _keys_of(self, plan: EnginePlan, place: int) -> list[Any]:
+        event_class = plan.classes[place].event_class
+        if event_class.kind is not ClassKind.COMPLEX:
+            table = self.read.tables[plan.received.index(place)]
+            if not event_class.key:
+                return []
+            return keys_of(event_class, [whole(column) for column in table.columns], np.zeros(0, np.int64))
+        found = self.occurrences.get(place) or nothing_of(plan.classes[place].event_class)
+        if not event_class.key and not is_by_occurrence(plan.classes[place]):
+            return [None] * len(found)
+        return identities_of(plan.classes[place], found)
 
 
 SELECTED = 1 << 62
 """From this number on events of SELECT classes have a `seq` of their own in a history: see `_as_occurrences`."""
-
-
-def nothing_of(plan: EnginePlan, place: int) -> Occurrences:
-    """No event of a class."""
-    event_class = plan.classes[place].event_class
-    none = np.zeros(0, np.int64)
-    return Occurrences.first(event_class, none, none, none, nothing(event_class), pa.array([], pa.list_(pa.int64())))
 
 
 def _as_occurrences(place: int, versions: ClassVersions) -> Occurrences:
@@ -86,30 +105,52 @@ def detect(
 ) -> Mapping[int, Occurrences]:
     """What the classes of a unit find at a tick, by place; those that find nothing may be left out."""
     unit, before = plan.units[number], state.detection[number]
-    match unit:
-        case MatchUnit(place=place, detector=detector):
-            history, shared = histories.of(plan, unit.reads)
-            if not len(history):
-                return {}
-            assert isinstance(before, MatchState)
-            event_class = plan.classes[place].event_class
-            with refused_for(plan.classes[place]):
-                state.detection[number], found = match.step(
-                    detector, before, history, event_class, plan.chronon_us, until_us=tick, shared=shared
-                )
-            return {place: found}
-        case CompositeUnit(places=places, detector=composite_detector):
-            history, shared = histories.of(plan, unit.reads)
-            assert isinstance(before, CompositeState)
-            if not len(history) and before.next_due() > tick:
-                return {}
-            with refused_for(plan.classes[places[0]]):
-                state.detection[number], several = step_into(
-                    composite_detector, before, history, unit.into, plan.chronon_us, tick, shared=shared
-                )
-            return dict(zip(places, several, strict=True))
-        case _:
-            raise AssertionError("a SELECT is not detected")
+    assert not isinstance(unit, SelectUnit), "a SELECT is not detected"
+    history, shared = histories.of(plan, unit.reads)
+    if isinstance(before, OccurrenceState):
+        if not len(history) and before.next_due() > tick:
+            return {}
+        return go(plan, unit, before, coming_rows(plan, state, unit, histories, history), tick)
+    assert not isinstance(before, SelectState)
+    if not len(history) and next_due(before) > tick:
+        return {}
+    state.detection[number], found = stepped(plan, unit, before, history, tick, shared)
+    return found
+
+
+def coming_rows(
+    plan: EnginePlan, state: EngineState, unit: MatchUnit | CompositeUnit, histories: Histories, history: Batch
+) -> Coming:
+    """The rows of a history that a class with ORDER BY OCCURRENCE has, as they are accepted."""
+    at = np.flatnonzero(wanted(plan, unit)[history.code])
+    code, row, seq, det_time = history.code[at].astype(np.int64), history.row[at], history.seq[at], history.det_time[at]
+    places = (*plan.received, *unit.reads)
+    keys: list[Any] = [None] * len(at)
+    for one in np.unique(code).tolist():
+        if own := histories.keys(plan, places[one]):
+            of = np.flatnonzero(code == one)
+            for place, number in zip(of.tolist(), row[of].tolist(), strict=True):
+                keys[place] = own[number]
+    # What SELECTs say at a tick is one thing that comes after all its versions.
+    selected = np.abs(seq) >= SELECTED
+    order = np.where(selected, state.seq, np.abs(seq))
+    seq = np.where(selected, seq[-1:].max(initial=0), seq)
+    new = np.ones(len(at), np.bool_)
+    timed = seq == NO_SEQ
+    new[1:] = (np.abs(seq[1:]) != np.abs(seq[:-1])) | (timed[1:] & (det_time[1:] != det_time[:-1]))
+    gone = history.kind[at] == WITHDRAW
+    return Coming(history, code, row, seq, order, history.occ_time[at], det_time, gone, np.cumsum(new), keys)
+
+
+def is_by_occurrence(plan: ClassPlan) -> bool:
+    """Whether a class has ORDER BY OCCURRENCE."""
+    return getattr(plan.derivation, "by_occurrence", None) is not None
+
+
+def identities_of(plan: ClassPlan, found: Occurrences | ClassVersions) -> list[Any]:
+    """What events of a MATCH or COMPOSITE class with ORDER BY OCCURRENCE are known by."""
+    has_values = isinstance(plan.derivation, MatchPlan) and plan.derivation.choice is Choice.ALL
+    return identities(plan.event_class, has_values, found)
 
 
 def versions_of(
@@ -121,6 +162,8 @@ def versions_of(
     """
     found = found.at(_said_in_order(found))
     event_class, view = found.event_class, state.classes[place].view
+    if is_by_occurrence(plan.classes[place]):
+        return _corrected_versions(plan, state, place, found, before)
     number = np.arange(view.read + 1, view.read + 1 + len(found))
     columns = tuple(whole(column) for column in found.values.columns)
     keys = keys_of(event_class, columns, number)
@@ -131,11 +174,67 @@ def versions_of(
             if key in met or key in before or key in view.slots:
                 change[row] = CHANGE
             met.add(key)
+    return _class_versions(found, number, change, keys)
+
+
+def _class_versions(
+    found: Occurrences, number: Integers, change: npt.NDArray[np.uint8], keys: list[Any]
+) -> ClassVersions:
     # Which event of a SELECT class it was that something took place at is nobody's business outside the tick.
     seq = np.where(np.abs(found.seq) < SELECTED, found.seq, AT_END)
     return ClassVersions(
-        event_class, number, found.values, seq, found.occ_time, found.det_time, change, keys, found.constituents
+        found.event_class, number, found.values, seq, found.occ_time, found.det_time, change, keys, found.constituents
     )
+
+
+def _corrected_versions(
+    plan: EnginePlan, state: EngineState, place: int, found: Occurrences, before: Collection[object]
+) -> ClassVersions:
+    """What a class with ORDER BY OCCURRENCE says as versions; of an event that was purged nothing is withdrawn.
+
+    Events without a key are known by the number of the version that announced them.
+    """
+    event_class, view = found.event_class, state.classes[place].view
+    known = {} if event_class.key else standing_of(plan, state, place).numbers
+    there: dict[object, object] = {}
+    rows: list[int] = []
+    changes: list[int] = []
+    keys: list[object] = []
+    for row, name in enumerate(identities_of(plan.classes[place], found)):
+        own = name if event_class.key else known.get((place, name))
+        key = there[name] if name in there else own if own in view.slots or name in before else None
+        is_there, is_gone = key is not None or (name in there and there[name] is not None), found.kind[row] == WITHDRAW
+        if is_gone and not is_there:
+            continue
+        key = key if is_there else name if event_class.key else view.read + 1 + len(rows)
+        there[name] = None if is_gone else key
+        rows.append(row)
+        keys.append(key)
+        changes.append(WITHDRAWN if is_gone else CHANGE if is_there else ANNOUNCE)
+    number = np.arange(view.read + 1, view.read + 1 + len(rows))
+    return _class_versions(found.at(np.array(rows, np.int64)), number, np.array(changes, np.uint8), keys)
+
+
+def note_numbers(plan: EnginePlan, state: EngineState, versions: ClassVersions, place: int) -> None:
+    """Remember by which number events without a key are known, of a class with ORDER BY OCCURRENCE."""
+    if versions.event_class.key or not is_by_occurrence(plan.classes[place]):
+        return
+    numbers = standing_of(plan, state, place).numbers
+    names = identities_of(plan.classes[place], versions)
+    for name, key, change in zip(names, versions.keys, versions.change.tolist(), strict=True):
+        if change == WITHDRAWN:
+            numbers.pop((place, name), None)
+        else:
+            numbers[place, name] = key
+
+
+def standing_of(plan: EnginePlan, state: EngineState, place: int) -> Standing:
+    """What holds of a class with ORDER BY OCCURRENCE."""
+    for unit, detection in zip(plan.units, state.detection, strict=True):
+        if not isinstance(unit, SelectUnit) and place in places_of(unit):
+            assert isinstance(detection, OccurrenceState)
+            return detection.standing
+    raise AssertionError("some unit makes it")
 
 
 def _said_in_order(found: Occurrences) -> Integers:

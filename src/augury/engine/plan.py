@@ -15,7 +15,7 @@ from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.rule import Rule
 from augury.algebra.select import ByKey, SelectPlan, Turns
-from augury.diagnostics import Diagnostic, Findings, Mark, Span
+from augury.diagnostics import Diagnostic, Mark, Span
 from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units, triggers_at
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.schedule import TooManyDue
@@ -34,16 +34,6 @@ class CannotRun(ValueError):
         for help_ in dict.fromkeys(text for diagnostic in diagnostics for text in diagnostic.helps):
             self.add_note(f"help: {help_}")
         self.diagnostics = diagnostics
-
-
-def note_beyond(program: Program, findings: Findings) -> None:
-    """Note what ticks cannot do yet: an error a class."""
-    for plan in program.classes:
-        derivation, name = plan.derivation, plan.event_class.name
-        if isinstance(derivation, MatchPlan | CompositePlan) and derivation.by_occurrence is not None:
-            message = f"this engine does not run ORDER BY OCCURRENCE yet, as `{name}` needs it to"
-            helps = ["leave the class out, and what is built on it"]
-            findings.error("E313", message, plan.event_class.span, "cannot be run", helps=helps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +196,6 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
         match plan.derivation:
             case MatchPlan() as found:
                 with refused_for(plan):
-                    if found.by_occurrence is not None:
-                        raise composite.NotYet("ORDER BY OCCURRENCE")
                     units.append(MatchUnit(place, match.detector_of(found), _complex_read(program, plan, places)))
             case CompositePlan():
                 run = runs[name]

@@ -19,9 +19,9 @@ from augury.engine.detecting import constituents, constituents_of
 from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import Selects
-from augury.engine.reading import nothing, table_of
 from augury.engine.rows import Rows, changes, keyed, whole
 from augury.engine.state import EngineState
+from augury.engine.tables import nothing, table_of
 from augury.engine.ticked import ClassVersions
 from augury.engine.traces import Node
 from augury.event import EventClass, key_of

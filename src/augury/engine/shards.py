@@ -26,8 +26,8 @@ from augury.algebra.select import SelectPlan, Whole
 from augury.engine.keys import Apart, composite_ways, match_ways
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.select_parts import parts_of
-from augury.engine.state import history_classes
 from augury.engine.trigger_plan import classes_of, rule_calls
+from augury.engine.unit_kernels import history_classes
 from augury.event import ClassKind, EventClass, key_of
 
 _WAYS_MAX: Final = 16

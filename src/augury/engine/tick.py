@@ -14,6 +14,8 @@ import numpy as np
 
 from augury import limits
 from augury.engine import detecting, selecting
+from augury.engine.by_occurrence import OccurrenceState, settle
+from augury.engine.by_occurrence import purged as purged_events
 from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
 from augury.engine.firing import post_text, settled
@@ -148,6 +150,7 @@ class _Tick:
                 parts = [*self.state.chronon.found.get(place, ()), *([after[place]] if place in after else [])]
                 if parts:
                     versions = detecting.versions_of(self.plan, self.state, place, joined(parts))
+                    detecting.note_numbers(self.plan, self.state, versions, place)
                     slots, rows = self.take(place, versions)
                     detecting.link_detected(self.plan, self.state, place, unit, versions, slots, rows)
         if late.occurrences:
@@ -228,6 +231,7 @@ class _Tick:
         for place, slots in enumerate(self.state.expiry.purge(self.tick)):
             if len(slots):
                 purged.append(self._leaving(place, slots))
+                self._left(place, self.state.classes[place].view.keys[slots].tolist())
                 purge(self.state.classes[place].view, slots)
                 self.state.traces.forget(place, slots)
                 self.views.changed(place)
@@ -236,6 +240,20 @@ class _Tick:
             if isinstance(unit, SelectUnit) and number not in self.state.failing:
                 self._rebase(number, unit)
         return purged
+
+    def _left(self, place: int, keys: Sequence[object]) -> None:
+        """Tell corrected histories that events were purged: what has their keys from now on are others."""
+        for unit, detection in zip(self.plan.units, self.state.detection, strict=True):
+            places = (*self.plan.received, *unit.reads)
+            if isinstance(detection, OccurrenceState) and place in places:
+                purged_events(detection, places.index(place), keys)
+
+    def settle(self) -> None:
+        """Let go of versions that can no longer change in what goes by occurrence."""
+        for unit, detection in zip(self.plan.units, self.state.detection, strict=True):
+            if isinstance(detection, OccurrenceState) and detection.is_full():
+                assert not isinstance(unit, SelectUnit)
+                settle(self.plan, unit, detection, [one.view.slots for one in self.state.classes])
 
     def _rebase(self, number: int, unit: SelectUnit) -> None:
         """What a purge did to the rows of a SELECT is no news."""
@@ -318,6 +336,7 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
     actions = at_work.decide()
     at_work.ends(Phase.DECIDE)
     purged = at_work.purge()
+    at_work.settle()
     if state.traces.is_full():
         forget_unheld(plan, state)
     at_work.ends(Phase.PURGE)
@@ -360,7 +379,7 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
     found += [one.next_due() for one in state.classes]
     found += [state.tick + chronon_us] if state.failing else []
     for unit, detection in zip(plan.units, state.detection, strict=True):
-        if isinstance(detection, CompositeState):
+        if isinstance(detection, CompositeState | OccurrenceState):
             found.append(_tick_at(detection.next_due(), chronon_us))
         elif isinstance(unit, SelectUnit) and isinstance(detection, SelectState):
             found.append(detection.next_due(unit, state.tick))
@@ -450,9 +469,10 @@ def require_few_due(plan: EnginePlan, state: EngineState, came: Arrivals, until:
 def _require_few_periods(plan: EnginePlan, state: EngineState, since: int, until: int) -> None:
     """Raise `CannotRun` where PERIODIC would take place too often up to a time before which nothing comes."""
     for unit, detection in zip(plan.units, state.detection, strict=True):
-        if isinstance(unit, CompositeUnit) and isinstance(detection, CompositeState):
+        kernel = detection.kernel if isinstance(detection, OccurrenceState) else detection
+        if isinstance(unit, CompositeUnit) and isinstance(kernel, CompositeState):
             with refused_for(plan.classes[unit.places[0]]):
-                require_few_periods(unit.detector.graph, detection, since, until)
+                require_few_periods(unit.detector.graph, kernel, since, until)
     for of, one in zip(plan.triggers, state.triggers.each, strict=True):
         if of.detector is not None and one.detection is not None:
             try:

@@ -1,0 +1,502 @@
+"""ORDER BY OCCURRENCE (LANGUAGE.md section 6): what a unit remembers for it, and what it says at each version.
+
+In: versions in the order in which they were accepted, and how far the clock goes. Out: what is asserted and withdrawn
+at each of them. The kernel runs over the corrected history, where the place of a version stands for its `seq` and its
+occ_time for its det_time. Versions that come at the end go into the kernel together. At any other the kernel's state
+saved before the place of the change is loaded, and the history is gone through from there; `engine.standing` has what
+held before. docs/bitemporal.md has the readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from augury.algebra.composite import AbsentFor, Periodic, Plus, walk
+from augury.algebra.expression import Choice
+from augury.engine.corrected import FIRST_PLACE, Corrected, Where, codes_wanted, corrected, placed
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit
+from augury.engine.standing import Before, Standing, Stands, identities, lists_sorted, ordered, rows_said, stands_of
+from augury.engine.tables import nothing_of
+from augury.engine.unit_kernels import (
+    Detecting,
+    Kernel,
+    begun,
+    by_occurrence,
+    held_by,
+    history_classes,
+    kernel_bytes,
+    next_due,
+    places_of,
+    read_kernel,
+    stepped,
+)
+from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences, joined
+from augury.kernels.bitemporal import NEVER
+
+LONG_AGO: Final = -(1 << 62)
+_ROWS_AT_ONCE: Final = 2048
+"""Rows between two states that are saved, where saving one is cheap."""
+_BYTES_A_ROW: Final = 64
+"""A state of so many bytes costs about as much to save as one more row costs to go through again."""
+_SAVED_MAX: Final = 24
+_SPARE: Final = 1024
+_TOO_OLD: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """Rows of the classes of a history in the order in which they are accepted; a row each in all columns.
+
+    `seq` is what the versions have that they belong to, `order` what they are ordered by at their time; rows of one
+    version and what it completed have the same number `of`. `keys` are None for events that never change.
+    """
+
+    batch: Batch
+    code: Integers
+    row: Integers
+    seq: Integers
+    order: Integers
+    occ_time: Integers
+    det_time: Integers
+    gone: npt.NDArray[np.bool_]
+    of: Integers
+    keys: list[Any]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A state of the kernel after so many versions, and how many occurrences were found by then; None: the first."""
+
+    end: int
+    found: int
+    content: bytes | None
+
+
+@dataclass(slots=True)
+class OccurrenceState:
+    """What a unit with ORDER BY OCCURRENCE remembers.
+
+    `ahead` is how far the clock of the kernel has gone, `clock` how far that of the engine, and `greatest` the newest
+    occ_time that was ever in the history. `settled` is how many versions there were when some were last let go.
+    """
+
+    history: Corrected
+    kernel: Kernel
+    standing: Standing = field(default_factory=Standing)
+    saved: list[Saved] = field(default_factory=lambda: [Saved(0, 0, None)])
+    ahead: int = LONG_AGO
+    clock: int = LONG_AGO
+    greatest: int = LONG_AGO
+    settled: int = 0
+
+    def next_due(self) -> int:
+        """When a timer is due next."""
+        return next_due(self.kernel)
+
+    def held_seqs(self) -> Integers:
+        """The `seq` of every version that something may still be made of."""
+        told = [np.array(one.told[1], np.int64) for stack in self.standing.events.values() for one in stack]
+        return np.concatenate([self.history.all_seqs(), *told])
+
+    def is_full(self) -> bool:
+        """Whether it is time to look which versions can no longer change."""
+        return self.history.count > 2 * self.settled + _SPARE
+
+
+def occurrence_state(plan: EnginePlan, unit: Detecting) -> OccurrenceState:
+    """Before the first version."""
+    history = corrected(history_classes(plan, unit), len(plan.received))
+    return OccurrenceState(history, begun(plan, unit))
+
+
+def has_timers(unit: Detecting) -> bool:
+    """Whether the clock may complete events."""
+    if isinstance(unit, MatchUnit):
+        return False
+    return any(isinstance(node, Plus | AbsentFor | Periodic) for node in walk(unit.detector.plan.expression))
+
+
+def wanted(plan: EnginePlan, unit: Detecting) -> npt.NDArray[np.bool_]:
+    """Which classes are in the history, by code."""
+    classes, over = history_classes(plan, unit), unit.detector.plan.over
+    found = codes_wanted(classes, over)
+    if isinstance(unit, CompositeUnit):
+        found &= codes_wanted(classes, [leaf.event_class for leaf in unit.detector.leaves])
+    return found
+
+
+def tells_values(unit: Detecting) -> bool:
+    """Whether events without a key are told apart by their attributes, too."""
+    return isinstance(unit, MatchUnit) and unit.detector.plan.choice is Choice.ALL
+
+
+def go(plan: EnginePlan, unit: Detecting, state: OccurrenceState, coming: Coming, upto: int) -> dict[int, Occurrences]:
+    """Take versions, let the clock go on up to a time, and say what changed, by place of the class."""
+    going = _Going(plan, unit, state)
+    going.take(coming)
+    going.tick(upto)
+    return going.all_said()
+
+
+@dataclass(slots=True)
+class _Going:
+    """A unit at work on the versions of a step; `said` is what it has said so far."""
+
+    plan: EnginePlan
+    unit: Detecting
+    state: OccurrenceState
+    said: dict[int, list[Occurrences]] = field(default_factory=dict)
+    timed: bool = field(init=False)
+    errors: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Look whether the clock matters."""
+        self.timed = has_timers(self.unit)
+
+    # ---- in order of acceptance ------------------------------------------------------------------
+
+    def take(self, coming: Coming) -> None:
+        if not len(coming):
+            return
+        starts = np.flatnonzero(np.diff(coming.of, prepend=coming.of[0] - 1))
+        ends = np.append(starts[1:], len(coming))
+        plain = self._plain(coming)
+        follows = np.ones(len(coming), np.bool_)
+        follows[1:] = _follow(coming)
+        stops = np.flatnonzero(~(plain & follows))
+        group = 0
+        while group < len(starts):
+            begin = int(starts[group])
+            end = self._run_end(coming, plain, stops, begin)
+            last = int(np.searchsorted(ends, end, side="right"))
+            if last > group:
+                for first in range(begin, int(ends[last - 1]), _ROWS_AT_ONCE):
+                    self._append(coming, first, min(first + _ROWS_AT_ONCE, int(ends[last - 1])))
+                group = last
+            else:
+                self._correct(coming, begin, int(ends[group]))
+                group += 1
+
+    def _plain(self, coming: Coming) -> npt.NDArray[np.bool_]:
+        """Which rows put a new event into the history, and may be taken together with others if they are in order."""
+        plain = ~coming.gone & ~self._expired(coming)
+        if self.timed:
+            plain &= coming.occ_time == coming.det_time
+        met: set[Hashable] = set()
+        known = self.state.history.at
+        for row, key in enumerate(coming.keys):
+            if key is not None:
+                at = (int(coming.code[row]), key)
+                if at in known or at in met:
+                    plain[row] = False
+                met.add(at)
+        return plain
+
+    def _expired(self, coming: Coming) -> npt.NDArray[np.bool_]:
+        """Which rows are of events that are past their lifespan when they come."""
+        lifespans = [one.lifespan_us for one in self.state.history.classes]
+        ends = np.array([NEVER // 2 if one is None else one for one in lifespans])[coming.code]
+        return coming.occ_time + ends < coming.det_time
+
+    def _run_end(self, coming: Coming, plain: npt.NDArray[np.bool_], stops: Integers, begin: int) -> int:
+        """Up to where rows come in order at the end of the history, from a row on."""
+        state, occ = self.state, int(coming.occ_time[begin])
+        last = state.history.last()
+        allowing = by_occurrence(self.unit)
+        if not plain[begin] or occ < state.ahead or (allowing is not None and occ < state.greatest):
+            return begin
+        if (
+            last is not None
+            and (occ, int(coming.order[begin]), state.history.next_rank(int(coming.code[begin]))) <= last
+        ):
+            return begin
+        at = int(np.searchsorted(stops, begin, side="right"))
+        return int(stops[at]) if at < len(stops) else len(coming)
+
+    # ---- at the end of the history ---------------------------------------------------------------
+
+    def _append(self, coming: Coming, begin: int, end: int) -> None:
+        """Take rows that come in order at the end of the history, all at once."""
+        state, some = self.state, slice(begin, end)
+        first = self._put(coming, begin, end)
+        code, row, occ = coming.code[some], coming.row[some], coming.occ_time[some]
+        batch = placed(state.history.classes, code, row, occ, first, coming.batch.tables, coming.batch.constituents)
+        state.clock = max(state.clock, int(coming.det_time[end - 1]))
+        state.greatest = max(state.greatest, int(occ[-1]))
+        for place, found in self._stepped(batch, int(occ[-1])).items():
+            self._count(place, found)
+            self._say_each(place, found, first, coming, begin)
+        self._save()
+
+    def _count(self, place: int, found: Occurrences) -> None:
+        if found.errors:
+            self.errors[place] = self.errors.get(place, 0) + found.errors
+
+    def _put(self, coming: Coming, begin: int, end: int) -> int:
+        """Put rows at the end of the history; gives the place of the first."""
+        history = self.state.history
+        code, occ, order = (column[begin:end] for column in (coming.code, coming.occ_time, coming.order))
+        numbers, rank = np.zeros(end - begin, np.int64), np.zeros(end - begin, np.int64)
+        for one in np.unique(code).tolist():
+            of = np.flatnonzero(code == one)
+            numbers[of] = self._shelved(coming, one, coming.row[begin:end][of])
+            if history.shelves[one].is_complex:
+                rank[of] = [history.rank(one) for _ in range(len(of))]
+        first = history.append(occ, order, rank, code, numbers)
+        keys = coming.keys[begin:end]
+        if any(key is not None for key in keys):
+            wheres = zip(occ.tolist(), order.tolist(), rank.tolist(), strict=True)
+            rows = zip(code.tolist(), keys, wheres, strict=True)
+            history.at.update(((of, key), where) for of, key, where in rows if key is not None)
+        return first
+
+    def _shelved(self, coming: Coming, code: int, rows: Integers) -> Integers:
+        batch = coming.batch
+        first = self.state.history.shelves[code].add(batch.tables[code], batch.constituents[code], rows)
+        return np.arange(first, first + len(rows))
+
+    def _say_each(self, place: int, found: Occurrences, first: int, coming: Coming, begin: int) -> None:
+        """Say occurrences that rows bring about one after the other, the last of each event at each version."""
+        if not len(found):
+            return
+        row = np.where(found.seq == NO_SEQ, 0, np.abs(found.seq) - FIRST_PLACE - first + begin)
+        timed = found.seq == NO_SEQ
+        seq = np.where(timed, NO_SEQ, coming.seq[row])
+        det_time = np.where(timed, found.det_time, coming.det_time[row])
+        new = self._stands(place, found)
+        standing, last = self.state.standing, dict[Hashable, tuple[int, Stands | None]]()
+        for number, (one, *at) in enumerate(zip(new, seq.tolist(), det_time.tolist(), strict=True)):
+            name = (*at, one.identity)
+            last[name] = number, last[name][1] if name in last else standing.current(one.identity)
+            standing.add(one)
+        said = [number for number, old in last.values() if old is None or old.told != new[number].told]
+        rows = np.array(sorted(said), np.int64)
+        if len(rows):
+            told = replace(found, seq=seq, det_time=det_time)
+            self._tell(place, told if len(rows) == len(told) else told.at(rows))
+
+    # ---- anywhere else ---------------------------------------------------------------------------
+
+    def _correct(self, coming: Coming, begin: int, end: int) -> None:
+        """Take a version, and what it completed, wherever its rows belong."""
+        seq, det_time = int(coming.seq[end - 1]), int(coming.det_time[begin])
+        self.tick(det_time)
+        first, before = self.state.history.end, Before()
+        changed = [place for row in range(begin, end) for place in self._changed(coming, row)]
+        if not changed:
+            return
+        place, state = min(changed), self.state
+        last = state.history.last_occ
+        at = place - state.history.base
+        appended = place >= first and int(state.history.occ_time[at]) >= state.ahead
+        if not appended:
+            place = self._restore(place, before)
+        self._again(place, before, counts=appended)
+        self._fire(max(state.clock, LONG_AGO if last is None else last), before)
+        self._say(before, seq, det_time)
+
+    def _changed(self, coming: Coming, row: int) -> Iterator[int]:
+        """Change the history as a row says; the places at which that was."""
+        history, code, key = self.state.history, int(coming.code[row]), coming.keys[row]
+        name = (code, key)
+        old = None if key is None else history.at.get(name)
+        occ = None if coming.gone[row] else int(coming.occ_time[row])
+        if self._is_too_old(coming, row, occ, old):
+            if old is not None and occ is None and old[2] == _TOO_OLD:
+                del history.at[name]
+            elif key is not None and occ is not None and (old is None or old[2] == _TOO_OLD):
+                history.at[name] = occ, 0, _TOO_OLD
+            return
+        if old is not None:
+            del history.at[name]
+            if old[2] != _TOO_OLD:
+                yield history.remove(old)
+        if occ is not None:
+            where = (occ, int(coming.order[row]), history.rank(code))
+            yield history.insert(where, code, int(self._shelved(coming, code, coming.row[row : row + 1])[0]))
+            if key is not None:
+                history.at[name] = where
+            self.state.greatest = max(self.state.greatest, occ)
+
+    def _is_too_old(self, coming: Coming, row: int, occ: int | None, old: Where | None) -> bool:
+        """Whether a version, or the one whose place it takes, is older than what is allowed for, or expired."""
+        lifespan = self.state.history.classes[int(coming.code[row])].lifespan_us
+        if occ is not None and lifespan is not None and occ + lifespan < int(coming.det_time[row]):
+            return True
+        order = by_occurrence(self.unit)
+        assert order is not None
+        if order.allowing_us is None:
+            return False
+        times = [*([] if occ is None else [occ]), *([] if old is None else [old[0]])]
+        return min(times, default=0) < self.state.greatest - order.allowing_us
+
+    def _restore(self, place: int, before: Before) -> int:
+        """Go back to the last state that was saved before a place; gives where that is."""
+        state = self.state
+        while state.saved[-1].end > place:
+            state.saved.pop()
+        saved = state.saved[-1]
+        state.standing.fall(saved.found, before)
+        state.kernel = (
+            begun(self.plan, self.unit) if saved.content is None else read_kernel(self.plan, self.unit, saved.content)
+        )
+        state.ahead = LONG_AGO
+        return saved.end
+
+    def _again(self, begin: int, before: Before, *, counts: bool) -> None:
+        """Go through the history from a place to its end."""
+        history = self.state.history
+        while begin < history.end:
+            end = min(begin + _ROWS_AT_ONCE, history.end)
+            batch = history.batch(begin, end)
+            for place, found in self._stepped(batch, int(batch.occ_time[-1])).items():
+                if counts:
+                    self._count(place, found)
+                self.state.standing.push(self._stands(place, found), before)
+            begin = end
+            self._save()
+
+    # ---- the clock -------------------------------------------------------------------------------
+
+    def tick(self, until: int) -> None:
+        """Let the clock go on up to a time, and say what timers bring, each at its time."""
+        state = self.state
+        while self.timed and (due := next_due(state.kernel)) <= until:
+            before = Before()
+            self._fire(due, before)
+            self._say(before, NO_SEQ, due)
+        state.clock = max(state.clock, until)
+
+    def _fire(self, until: int, before: Before) -> None:
+        """Let timers fire that are due by a time."""
+        state = self.state
+        if not self.timed or next_due(state.kernel) > until:
+            return
+        self._save(whatever=True)
+        for place, found in self._stepped(state.history.batch(state.history.end, state.history.end), until).items():
+            state.standing.push(self._stands(place, found), before)
+
+    # ---- kernels ---------------------------------------------------------------------------------
+
+    def _stepped(self, batch: Batch, until: int) -> dict[int, Occurrences]:
+        """Let the kernel read rows and go on up to a time; what it finds is made of versions by their `seq`."""
+        state = self.state
+        state.kernel, found = stepped(self.plan, self.unit, state.kernel, batch, until)
+        state.ahead = max(state.ahead, until)
+        return {place: self._by_seq(one) for place, one in found.items()}
+
+    def _by_seq(self, found: Occurrences) -> Occurrences:
+        if not len(found):
+            return found
+        numbers = found.constituents.flatten().to_numpy(zero_copy_only=False).copy()
+        here = numbers >= FIRST_PLACE
+        numbers[here] = self.state.history.seqs(numbers[here])
+        found = replace(found, constituents=lists_sorted(found.constituents, numbers))
+        # What takes place at one version is ordered by the `seq` of what it is made of.
+        same = (np.diff(found.seq) == 0) & (np.diff(found.det_time) == 0)
+        if not same.any():
+            return found
+        return found.at(ordered(found, np.concatenate([[0], np.cumsum(~same)])))
+
+    def _stands(self, place: int, found: Occurrences) -> list[Stands]:
+        names = identities(found.event_class, tells_values(self.unit), found)
+        return stands_of(place, names, found)
+
+    def _save(self, *, whatever: bool = False) -> None:
+        """Save the state of the kernel, if the last one lies too far back; never one that is ahead of the history."""
+        state = self.state
+        last, before = state.history.last_occ, state.saved[-1]
+        end = state.history.end
+        enough = max(_ROWS_AT_ONCE, len(before.content or b"") // _BYTES_A_ROW)
+        if last is None or state.ahead > last or end <= before.end or (end - before.end < enough and not whatever):
+            return
+        content = kernel_bytes(self.plan, self.unit, state.kernel)
+        state.saved.append(Saved(end, state.standing.count, content))
+        if len(state.saved) > _SAVED_MAX:
+            state.saved = _thinned(state.saved, end)
+
+    # ---- telling ---------------------------------------------------------------------------------
+
+    def _say(self, before: Before, seq: int, det_time: int) -> None:
+        for place, rows in rows_said(self.state.standing.differences(before), seq, det_time).items():
+            self._tell(place, rows)
+
+    def _tell(self, place: int, rows: Occurrences) -> None:
+        self.said.setdefault(place, []).append(replace(rows, errors=0))
+
+    def all_said(self) -> dict[int, Occurrences]:
+        """What was said, and how often a test was in error over versions that were read for the first time."""
+        found = {place: joined(parts) for place, parts in self.said.items()}
+        for place, errors in self.errors.items():
+            rows = found[place] if place in found else nothing_of(self.plan.classes[place].event_class)
+            found[place] = replace(rows, errors=errors)
+        return found
+
+
+def _follow(coming: Coming) -> npt.NDArray[np.bool_]:
+    """Of each row but the first whether it comes after the one before it in the order of the history."""
+    later = np.zeros(len(coming) - 1, np.bool_)
+    same = np.ones(len(coming) - 1, np.bool_)
+    for column in (coming.occ_time, coming.order, coming.code):
+        steps = np.diff(column)
+        later |= same & (steps > 0)
+        same &= steps == 0
+    return later | same
+
+
+def _thinned(saved: Sequence[Saved], end: int) -> list[Saved]:
+    """Fewer states, the farther they lie back."""
+    kept: dict[int, Saved] = {}
+    for one in saved:
+        kept[(end - one.end).bit_length() if one.end > saved[0].end else -1] = one
+    return sorted(kept.values(), key=lambda one: one.end)
+
+
+def purged(state: OccurrenceState, code: int, keys: Sequence[Any]) -> None:
+    """Events have left: a later version with such a key is another event, and takes the place of none."""
+    for key in keys:
+        state.history.at.pop((code, key), None)
+
+
+def settle(plan: EnginePlan, unit: Detecting, state: OccurrenceState, live: Sequence[Container[Any]]) -> None:
+    """Let go of what can no longer change: what is older than is allowed for, or expired. `live` are keys by place."""
+
+    def is_there(identity: tuple[int, Hashable]) -> bool:
+        place, name = identity
+        return (name if plan.classes[place].event_class.key else state.standing.numbers.get(identity)) in live[place]
+
+    order, history = by_occurrence(unit), state.history
+    assert order is not None
+    allowed = LONG_AGO if order.allowing_us is None else state.greatest - order.allowing_us
+    lifespans = [one.lifespan_us for one, taken in zip(history.classes, wanted(plan, unit), strict=True) if taken]
+    spans = [one for one in lifespans if one is not None]
+    expired = LONG_AGO if len(spans) < len(lifespans) or not spans else state.clock - max(spans)
+    before = history.base + int(np.searchsorted(history.occ_time, max(allowed, expired)))
+    if expired > allowed:
+        waiting = (where for where in history.at.values() if allowed <= where[0] < expired and where[2] != _TOO_OLD)
+        before = min([before, *(history.place_of(where) for where in waiting)])
+    state.settled = history.count
+    while len(state.saved) > 1 and state.saved[1].end <= before:
+        del state.saved[0]
+    first = state.saved[0]
+    if first.content is None or first.end == history.base:
+        return
+    held = held_by(read_kernel(plan, unit, first.content))
+    for name, where in list(history.at.items()):
+        if where[2] != _TOO_OLD and history.place_of(where) < first.end:
+            history.at[name] = where[0], 0, _TOO_OLD
+    history.forget(first.end, held)
+    state.standing.settle(first.found, is_there)
+    state.settled = history.count
+
+
+__all__ = ["Coming", "OccurrenceState", "Saved", "go", "occurrence_state", "places_of", "purged", "settle"]
