@@ -114,7 +114,7 @@ def generate_plainly(seed: int) -> Plainly:
         head += f"CREATE MUTABLE SUBSCRIBED EVENT CLASS {name} (n INT, k INT, v INT) ID (n) LIFESPAN (-1);\n"
     head += "".join(f"CREATE CLOCK EVENT CLASS {name} EVERY 20s;\n" for name in clocks)
     while True:
-        query = random.choice([_match, _composite])(random, ["A", "B"], clocks, depth, ORDER)
+        query = random.choice([_match, _composite, _touchy])(random, ["A", "B"], clocks, depth, ORDER)
         # The first attribute is the key, of which the expressions know nothing.
         query = query.replace("(k,", "(_, k,").replace("(_, v)", "(_, _, v)").replace("(_, w)", "(_, _, w)")
         query = query.replace("(1, v)", "(_, 1, v)").replace("(_, NULL)", "(_, _, NULL)")
@@ -133,6 +133,19 @@ def generate_plainly(seed: int) -> Plainly:
         for number, s in enumerate(times)
     )
     return Plainly(text, compile(text), compile(text.replace(ORDER, "")), raws, START + 120 * SECOND)
+
+
+def _touchy(random: Random, known: list[str], clocks: list[str], depth: int, order: str) -> str:
+    """A COMPOSITE with several occurrences of a key at one place, or with timers among the versions."""
+    expression = random.choice(
+        [
+            *("A(k, _) > B(k, v)", "A(k, v) > B", "A(k, v) & B(k, _)", "A(k, v) > !B(k, _) > A(k, _)"),
+            *("(A(k, v) + 9s) > B(k, _)", "(A(k, v) > !B(k, _) WITHIN 9s) > A", "(A(k, v) + 5s) & (B(k, _) + 20s)"),
+            *("PERIODIC(A(k, v), [7s], B(k, _)) > A", "A > (B(k, v) + 9s)", "A(k, v) > (PERIODIC(B(k, _), [9s], A))"),
+        ]
+    )
+    context = random.choice(["UNRESTRICTED", "UNRESTRICTED", "RECENT", "CHRONICLE", "CONTINUOUS", "CUMULATIVE"])
+    return f"COMPOSITE {expression}{order} CONTEXT {context}"
 
 
 def shuffled(case: Plainly, seed: int) -> tuple[Raw, ...]:
