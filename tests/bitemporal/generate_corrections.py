@@ -123,14 +123,10 @@ def generate_plainly(seed: int) -> Plainly:
         # When it was detected is another time where it comes in another order.
         if "detTime" not in query and _compiles(text):
             break
-    times = sorted(random.sample(range(1, 90), random.randint(3, most)))
+    times = [START + s * SECOND for s in sorted(random.sample(range(1, 90), random.randint(3, most)))]
     raws = tuple(
-        Raw(
-            random.choice("AB"),
-            (number, random.randint(1, 2), random.choice([0, 1, 2, None])),
-            *[START + s * SECOND] * 2,
-        )
-        for number, s in enumerate(times)
+        Raw(random.choice("AB"), (number, random.randint(1, 2), random.choice([0, 1, 2, None])), time, time)
+        for number, time in enumerate(times)
     )
     return Plainly(text, compile(text), compile(text.replace(ORDER, "")), raws, START + 120 * SECOND)
 
