@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from augury.algebra.composite import AbsentFor, Periodic, Plus, walk
-from augury.algebra.expression import Choice
+from augury.algebra.composite import AbsentFor, CompositePlan, Periodic, Plus, walk
+from augury.algebra.expression import Choice, MatchPlan
 from augury.engine.corrected import FIRST_PLACE, Corrected, Where, codes_wanted, corrected, placed
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit
-from augury.engine.standing import Before, Standing, Stands, identities, lists_sorted, ordered, rows_said, stands_of
+from augury.engine.standing import Before, Said, Standing, Stands, identities, lists_sorted, rows_said, stands_of
 from augury.engine.tables import nothing_of
 from augury.engine.unit_kernels import (
     Detecting,
@@ -31,12 +31,13 @@ from augury.engine.unit_kernels import (
     history_classes,
     kernel_bytes,
     next_due,
-    places_of,
     read_kernel,
     stepped,
 )
 from augury.kernels.batch import NO_SEQ, Batch, Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER
+from augury.kernels.match.detector import aggregates
+from augury.kernels.order import least_first
 
 LONG_AGO: Final = -(1 << 62)
 _ROWS_AT_ONCE: Final = 2048
@@ -87,6 +88,7 @@ class OccurrenceState:
 
     `ahead` is how far the clock of the kernel has gone, `clock` how far that of the engine, and `greatest` the newest
     occ_time that was ever in the history. `settled` is how many versions there were when some were last let go.
+    `happened` has the occ_time of versions that complex events of the history may be made of.
     """
 
     history: Corrected
@@ -97,6 +99,7 @@ class OccurrenceState:
     clock: int = LONG_AGO
     greatest: int = LONG_AGO
     settled: int = 0
+    happened: dict[int, int] = field(default_factory=dict)
 
     def next_due(self) -> int:
         """When a timer is due next."""
@@ -134,12 +137,12 @@ def wanted(plan: EnginePlan, unit: Detecting) -> npt.NDArray[np.bool_]:
     return found
 
 
-def tells_values(unit: Detecting) -> bool:
+def tells_values(plan: MatchPlan | CompositePlan) -> bool:
     """Whether events without a key are told apart by their attributes, too."""
-    return isinstance(unit, MatchUnit) and unit.detector.plan.choice is Choice.ALL
+    return isinstance(plan, MatchPlan) and plan.choice is Choice.ALL and not aggregates(plan)
 
 
-def go(plan: EnginePlan, unit: Detecting, state: OccurrenceState, coming: Coming, upto: int) -> dict[int, Occurrences]:
+def go(plan: EnginePlan, unit: Detecting, state: OccurrenceState, coming: Coming, upto: int) -> dict[int, Said]:
     """Take versions, let the clock go on up to a time, and say what changed, by place of the class."""
     going = _Going(plan, unit, state)
     going.take(coming)
@@ -154,7 +157,7 @@ class _Going:
     plan: EnginePlan
     unit: Detecting
     state: OccurrenceState
-    said: dict[int, list[Occurrences]] = field(default_factory=dict)
+    said: dict[int, list[Said]] = field(default_factory=dict)
     timed: bool = field(init=False)
     errors: dict[int, int] = field(default_factory=dict)
 
@@ -205,7 +208,8 @@ class _Going:
         """Which rows are of events that are past their lifespan when they come."""
         lifespans = [one.lifespan_us for one in self.state.history.classes]
         ends = np.array([NEVER // 2 if one is None else one for one in lifespans])[coming.code]
-        return coming.occ_time + ends < coming.det_time
+        expired: npt.NDArray[np.bool_] = coming.occ_time + ends < coming.det_time
+        return expired
 
     def _run_end(self, coming: Coming, plain: npt.NDArray[np.bool_], stops: Integers, begin: int) -> int:
         """Up to where rows come in order at the end of the history, from a row on."""
@@ -282,7 +286,8 @@ class _Going:
         rows = np.array(sorted(said), np.int64)
         if len(rows):
             told = replace(found, seq=seq, det_time=det_time)
-            self._tell(place, told if len(rows) == len(told) else told.at(rows))
+            order = np.array([new[row].order for row in rows.tolist()], np.int64)
+            self._tell(place, Said(told if len(rows) == len(told) else told.at(rows), order))
 
     # ---- anywhere else ---------------------------------------------------------------------------
 
@@ -291,7 +296,8 @@ class _Going:
         seq, det_time = int(coming.seq[end - 1]), int(coming.det_time[begin])
         self.tick(det_time)
         first, before = self.state.history.end, Before()
-        changed = [place for row in range(begin, end) for place in self._changed(coming, row)]
+        greatest = self.state.greatest
+        changed = [place for row in range(begin, end) for place in self._changed(coming, row, greatest)]
         if not changed:
             return
         place, state = min(changed), self.state
@@ -304,17 +310,16 @@ class _Going:
         self._fire(max(state.clock, LONG_AGO if last is None else last), before)
         self._say(before, seq, det_time)
 
-    def _changed(self, coming: Coming, row: int) -> Iterator[int]:
-        """Change the history as a row says; the places at which that was."""
+    def _changed(self, coming: Coming, row: int, greatest: int) -> Iterator[int]:
+        """Change the history as a row says; the places at which that was. `greatest` is the newest occ_time before."""
         history, code, key = self.state.history, int(coming.code[row]), coming.keys[row]
         name = (code, key)
         old = None if key is None else history.at.get(name)
         occ = None if coming.gone[row] else int(coming.occ_time[row])
-        if self._is_too_old(coming, row, occ, old):
-            if old is not None and occ is None and old[2] == _TOO_OLD:
-                del history.at[name]
-            elif key is not None and occ is not None and (old is None or old[2] == _TOO_OLD):
-                history.at[name] = occ, 0, _TOO_OLD
+        if self._is_too_old(coming, row, occ, old, greatest):
+            if occ is None:
+                # It stays as it was, and a later version with its key is another event.
+                history.at.pop(name, None)
             return
         if old is not None:
             del history.at[name]
@@ -327,7 +332,7 @@ class _Going:
                 history.at[name] = where
             self.state.greatest = max(self.state.greatest, occ)
 
-    def _is_too_old(self, coming: Coming, row: int, occ: int | None, old: Where | None) -> bool:
+    def _is_too_old(self, coming: Coming, row: int, occ: int | None, old: Where | None, greatest: int) -> bool:
         """Whether a version, or the one whose place it takes, is older than what is allowed for, or expired."""
         lifespan = self.state.history.classes[int(coming.code[row])].lifespan_us
         if occ is not None and lifespan is not None and occ + lifespan < int(coming.det_time[row]):
@@ -337,7 +342,7 @@ class _Going:
         if order.allowing_us is None:
             return False
         times = [*([] if occ is None else [occ]), *([] if old is None else [old[0]])]
-        return min(times, default=0) < self.state.greatest - order.allowing_us
+        return bool(times) and min(times) < greatest - order.allowing_us
 
     def _restore(self, place: int, before: Before) -> int:
         """Go back to the last state that was saved before a place; gives where that is."""
@@ -395,21 +400,33 @@ class _Going:
         return {place: self._by_seq(one) for place, one in found.items()}
 
     def _by_seq(self, found: Occurrences) -> Occurrences:
+        """Occurrences made of versions by their `seq`; those at one place by when what they are made of happened."""
         if not len(found):
             return found
         numbers = found.constituents.flatten().to_numpy(zero_copy_only=False).copy()
         here = numbers >= FIRST_PLACE
         numbers[here] = self.state.history.seqs(numbers[here])
         found = replace(found, constituents=lists_sorted(found.constituents, numbers))
-        # What takes place at one version is ordered by the `seq` of what it is made of.
         same = (np.diff(found.seq) == 0) & (np.diff(found.det_time) == 0)
-        if not same.any():
-            return found
-        return found.at(ordered(found, np.concatenate([[0], np.cumsum(~same)])))
+        if not self.unit.reads or not same.any():
+            return found  # kernels order them by place, so by when they happened
+        happened = self.state.happened
+        lists = [sorted((happened[seq], seq) for seq in own) for own in found.constituents.to_pylist()]
+        columns = [column.to_pylist() for column in found.values.columns]
+        place = np.concatenate([[0], np.cumsum(~same)]).tolist()
+        rows = sorted(
+            range(len(found)), key=lambda row: (place[row], lists[row], [least_first(of[row]) for of in columns])
+        )
+        return found.at(np.array(rows, np.int64))
 
     def _stands(self, place: int, found: Occurrences) -> list[Stands]:
-        names = identities(found.event_class, tells_values(self.unit), found)
-        return stands_of(place, names, found)
+        names = identities(found.event_class, tells_values(self.unit.detector.plan), found)
+        order = np.where(found.seq == NO_SEQ, 0, self.state.history.seqs(np.maximum(np.abs(found.seq), self._first())))
+        return stands_of(place, names, found, order)
+
+    def _first(self) -> int:
+        """A place that is there, for what has none."""
+        return FIRST_PLACE + self.state.history.base
 
     def _save(self, *, whatever: bool = False) -> None:
         """Save the state of the kernel, if the last one lies too far back; never one that is ahead of the history."""
@@ -430,15 +447,19 @@ class _Going:
         for place, rows in rows_said(self.state.standing.differences(before), seq, det_time).items():
             self._tell(place, rows)
 
-    def _tell(self, place: int, rows: Occurrences) -> None:
-        self.said.setdefault(place, []).append(replace(rows, errors=0))
+    def _tell(self, place: int, said: Said) -> None:
+        self.said.setdefault(place, []).append(Said(replace(said.rows, errors=0), said.order))
 
-    def all_said(self) -> dict[int, Occurrences]:
+    def all_said(self) -> dict[int, Said]:
         """What was said, and how often a test was in error over versions that were read for the first time."""
-        found = {place: joined(parts) for place, parts in self.said.items()}
+        found = {
+            place: Said(joined([one.rows for one in parts]), np.concatenate([one.order for one in parts]))
+            for place, parts in self.said.items()
+        }
         for place, errors in self.errors.items():
-            rows = found[place] if place in found else nothing_of(self.plan.classes[place].event_class)
-            found[place] = replace(rows, errors=errors)
+            none = Said(nothing_of(self.plan.classes[place].event_class), np.zeros(0, np.int64))
+            said = found.get(place, none)
+            found[place] = Said(replace(said.rows, errors=errors), said.order)
         return found
 
 
@@ -464,7 +485,7 @@ def _thinned(saved: Sequence[Saved], end: int) -> list[Saved]:
 def purged(state: OccurrenceState, code: int, keys: Sequence[Any]) -> None:
     """Events have left: a later version with such a key is another event, and takes the place of none."""
     for key in keys:
-        state.history.at.pop((code, key), None)
+        state.history.at.pop((code, () if key is None else key), None)
 
 
 def settle(plan: EnginePlan, unit: Detecting, state: OccurrenceState, live: Sequence[Container[Any]]) -> None:
@@ -497,6 +518,6 @@ def settle(plan: EnginePlan, unit: Detecting, state: OccurrenceState, live: Sequ
     history.forget(first.end, held)
     state.standing.settle(first.found, is_there)
     state.settled = history.count
-
-
-__all__ = ["Coming", "OccurrenceState", "Saved", "go", "occurrence_state", "places_of", "purged", "settle"]
+    if state.happened:
+        made_of = set(state.held_seqs().tolist())
+        state.happened = {seq: occ for seq, occ in state.happened.items() if seq in made_of}

@@ -25,14 +25,14 @@ _ROOM_MIN: Final = 64
 _OCC, _SEQ, _RANK, _CODE, _ROW = range(5)
 
 Where = tuple[int, int, int]
-"""What versions are ordered by: occ_time, `seq`, and a rank by which complex events follow the version of that `seq`."""
+"""What versions are ordered by: occ_time, `seq`, and a rank by which complex events follow the version they are of."""
 
 
 @dataclass(slots=True)
 class Shelf:
-    """Rows of one class as Arrow tables that grow together, so that there are few of them; `lists` beside a complex one.
+    """Rows of one class as Arrow tables, which are joined as they grow, so that there are few of them.
 
-    A class without attributes has no table, only a count.
+    A complex class has its constituents in a last column. One without any column has no table, only a count.
     """
 
     event_class: EventClass
@@ -125,7 +125,7 @@ class Corrected:
     # ---- changing --------------------------------------------------------------------------------
 
     def next_rank(self, code: int) -> int:
-        """What a new row is ordered by beside others of its time and `seq`: complex ones by class, then as they come."""
+        """What a new row is ordered by beside others of its time and `seq`: complex ones by class, as they come."""
         return ((code + 1) << 40) + self.ranks + 1 if self.shelves[code].is_complex else 0
 
     def rank(self, code: int) -> int:
@@ -164,7 +164,7 @@ class Corrected:
         begin, end = 0, self.count
         for column, value in zip(self._columns, where, strict=False):
             part = column[begin:end]
-            begin, end = (begin + int(np.searchsorted(part, value, side)) for side in ("left", "right"))  # type: ignore[call-overload]
+            begin, end = (begin + int(np.searchsorted(part, value, side)) for side in ("left", "right"))
         return begin
 
     def place_of(self, where: Where) -> int:

@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from augury.algebra.expression import Choice, MatchPlan
+from augury.algebra.composite import CompositePlan
+from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan
 from augury.engine.actions import key_ranks
-from augury.engine.by_occurrence import Coming, OccurrenceState, go, wanted
+from augury.engine.by_occurrence import Coming, OccurrenceState, go, tells_values, wanted
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.rows import whole
@@ -47,6 +48,7 @@ class Histories:
         self._selected: set[int] = set()
         self._made: dict[tuple[int, ...], tuple[Batch, Shared]] = {}
         self._keys: dict[int, list[Any]] = {}
+        self.orders: dict[int, Integers] = {}
 
     def of(self, plan: EnginePlan, reads: tuple[int, ...]) -> tuple[Batch, Shared]:
         """The history of units that read these complex classes, all of which are derived by now."""
@@ -74,11 +76,16 @@ class Histories:
             table = self.read.tables[plan.received.index(place)]
             if not event_class.key:
                 return []
-            return keys_of(event_class, [whole(column) for column in table.columns], np.zeros(0, np.int64))
+            return _never_none(keys_of(event_class, [whole(column) for column in table.columns], np.zeros(0, np.int64)))
         found = self.occurrences.get(place) or nothing_of(plan.classes[place].event_class)
         if not event_class.key and not is_by_occurrence(plan.classes[place]):
             return [None] * len(found)
-        return identities_of(plan.classes[place], found)
+        return _never_none(identities_of(plan.classes[place], found))
+
+
+def _never_none(keys: list[Any]) -> list[Any]:
+    """NULL is a key like any other; here None stands for none."""
+    return [() if key is None else key for key in keys]
 
 
 SELECTED = 1 << 62
@@ -110,7 +117,9 @@ def detect(
     if isinstance(before, OccurrenceState):
         if not len(history) and before.next_due() > tick:
             return {}
-        return go(plan, unit, before, coming_rows(plan, state, unit, histories, history), tick)
+        said = go(plan, unit, before, coming_rows(plan, state, before, unit, histories, history), tick)
+        histories.orders |= {place: one.order for place, one in said.items()}
+        return {place: one.rows for place, one in said.items()}
     assert not isinstance(before, SelectState)
     if not len(history) and next_due(before) > tick:
         return {}
@@ -119,27 +128,43 @@ def detect(
 
 
 def coming_rows(
-    plan: EnginePlan, state: EngineState, unit: MatchUnit | CompositeUnit, histories: Histories, history: Batch
+    plan: EnginePlan,
+    state: EngineState,
+    remembered: OccurrenceState,
+    unit: MatchUnit | CompositeUnit,
+    histories: Histories,
+    history: Batch,
 ) -> Coming:
     """The rows of a history that a class with ORDER BY OCCURRENCE has, as they are accepted."""
+    if unit.reads:
+        read = histories.read
+        remembered.happened.update(zip(read.seq.tolist(), read.occ_time.tolist(), strict=True))
     at = np.flatnonzero(wanted(plan, unit)[history.code])
     code, row, seq, det_time = history.code[at].astype(np.int64), history.row[at], history.seq[at], history.det_time[at]
+    order = _orders(state, histories.read, history)[at]
     places = (*plan.received, *unit.reads)
     keys: list[Any] = [None] * len(at)
     for one in np.unique(code).tolist():
+        of = np.flatnonzero(code == one)
         if own := histories.keys(plan, places[one]):
-            of = np.flatnonzero(code == one)
             for place, number in zip(of.tolist(), row[of].tolist(), strict=True):
                 keys[place] = own[number]
-    # What SELECTs say at a tick is one thing that comes after all its versions.
-    selected = np.abs(seq) >= SELECTED
-    order = np.where(selected, state.seq, np.abs(seq))
-    seq = np.where(selected, seq[-1:].max(initial=0), seq)
+        if places[one] in histories.orders:
+            order[of] = histories.orders[places[one]][row[of]]
+    # A version and what it completed come together; so does what timers complete at one time.
     new = np.ones(len(at), np.bool_)
     timed = seq == NO_SEQ
     new[1:] = (np.abs(seq[1:]) != np.abs(seq[:-1])) | (timed[1:] & (det_time[1:] != det_time[:-1]))
     gone = history.kind[at] == WITHDRAW
     return Coming(history, code, row, seq, order, history.occ_time[at], det_time, gone, np.cumsum(new), keys)
+
+
+def _orders(state: EngineState, read: Batch, history: Batch) -> Integers:
+    """The `seq` of the version after which each row came."""
+    before = int(read.seq[0]) - 1 if len(read) else state.seq
+    own = np.where((np.abs(history.seq) < SELECTED) & (history.seq != NO_SEQ), np.abs(history.seq), before)
+    orders: Integers = np.maximum.accumulate(own)
+    return orders
 
 
 def is_by_occurrence(plan: ClassPlan) -> bool:
@@ -149,7 +174,8 @@ def is_by_occurrence(plan: ClassPlan) -> bool:
 
 def identities_of(plan: ClassPlan, found: Occurrences | ClassVersions) -> list[Any]:
     """What events of a MATCH or COMPOSITE class with ORDER BY OCCURRENCE are known by."""
-    has_values = isinstance(plan.derivation, MatchPlan) and plan.derivation.choice is Choice.ALL
+    derivation = plan.derivation
+    has_values = isinstance(derivation, MatchPlan | CompositePlan) and tells_values(derivation)
     return identities(plan.event_class, has_values, found)
 
 
@@ -196,18 +222,20 @@ def _corrected_versions(
     """
     event_class, view = found.event_class, state.classes[place].view
     known = {} if event_class.key else standing_of(plan, state, place).numbers
-    there: dict[object, object] = {}
+    there: dict[object, bool] = {}
+    given: dict[object, int] = {}
     rows: list[int] = []
     changes: list[int] = []
-    keys: list[object] = []
+    keys: list[Any] = []
     for row, name in enumerate(identities_of(plan.classes[place], found)):
-        own = name if event_class.key else known.get((place, name))
-        key = there[name] if name in there else own if own in view.slots or name in before else None
-        is_there, is_gone = key is not None or (name in there and there[name] is not None), found.kind[row] == WITHDRAW
+        key = name if event_class.key else given.get(name, known.get((place, name), NOWHERE))
+        is_there = there.get(name, key in view.slots or name in before)
+        is_gone = found.kind[row] == WITHDRAW
         if is_gone and not is_there:
             continue
-        key = key if is_there else name if event_class.key else view.read + 1 + len(rows)
-        there[name] = None if is_gone else key
+        if not event_class.key and not is_there:
+            key = given[name] = view.read + 1 + len(rows)
+        there[name] = not is_gone
         rows.append(row)
         keys.append(key)
         changes.append(WITHDRAWN if is_gone else CHANGE if is_there else ANNOUNCE)

@@ -31,6 +31,7 @@ def saved_occurrences(plan: EnginePlan, unit: Detecting, state: OccurrenceState)
     blobs = {"kernel": kernel_bytes(plan, unit, state.kernel), "history": array_bytes(history.columns())}
     blobs |= {f"saved/{i}": one.content for i, one in enumerate(state.saved) if one.content is not None}
     blobs |= {f"held/{i}": array_bytes(one) for i, one in enumerate(history.held)}
+    blobs["happened"] = array_bytes(np.array(list(state.happened.items()), np.int64).reshape(-1, 2))
     for code, shelf in enumerate(history.shelves):
         for number, table in enumerate(shelf.tables):
             names = [str(i) for i in range(table.num_columns)]
@@ -61,6 +62,7 @@ def loaded_occurrences(plan: EnginePlan, unit: Detecting, data: bytes) -> Occurr
     state.ahead, state.clock, state.greatest, state.settled = header["times"]
     history.base, history.ranks = header["history"]
     history.restore(read_array(blobs["history"]))
+    state.happened = dict(read_array(blobs["happened"]).tolist())
     history.held = read_array(blobs["held/0"]), read_array(blobs["held/1"])
     history.at = {(code, _read(key)): (occ, seq, rank) for code, key, occ, seq, rank in header["at"]}
     for code, (shelf, (count, tables)) in enumerate(zip(history.shelves, header["shelves"], strict=True)):
@@ -72,7 +74,7 @@ def loaded_occurrences(plan: EnginePlan, unit: Detecting, data: bytes) -> Occurr
     found: list[Stands] = []
     for place in places_of(unit):
         if f"stands/{place}" in blobs:
-            found += _read_stands(plan.classes[place].event_class, place, tells_values(unit), blobs)
+            found += _read_stands(plan.classes[place].event_class, place, tells_values(unit.detector.plan), blobs)
     for one in sorted(found, key=lambda one: one.number):
         standing.events.setdefault(one.identity, []).append(one)
         if one.number >= standing.base:
@@ -97,7 +99,8 @@ def _columns(event_class: EventClass) -> list[tuple[str, str]]:
 
 def _written_stands(place: int, found: list[Stands]) -> dict[str, bytes]:
     rows = joined([one.found.at(np.array([one.row])) for one in found])
-    times = np.array([[one.number for one in found], rows.seq, rows.occ_time, rows.det_time], np.int64)
+    own = np.array([[one.number for one in found], [one.order for one in found]], np.int64)
+    times = np.stack([*own, rows.seq, rows.occ_time, rows.det_time])
     columns = {str(i): whole(column) for i, column in enumerate(rows.values.columns)}
     table = pa.table({**columns, "constituents": rows.constituents})
     return {f"stands/{place}": table_bytes(table), f"stands/{place}/times": array_bytes(times)}
@@ -105,11 +108,11 @@ def _written_stands(place: int, found: list[Stands]) -> dict[str, bytes]:
 
 def _read_stands(event_class: EventClass, place: int, has_values: bool, blobs: dict[str, bytes]) -> list[Stands]:
     table, times = read_table(blobs[f"stands/{place}"]), read_array(blobs[f"stands/{place}/times"])
-    number, seq, occ_time, det_time = times
+    number, order, seq, occ_time, det_time = times
     columns, names = table.columns[:-1], [attribute.name for attribute in event_class.attributes]
     values = pa.table(columns, names=names) if names else pa.table({})
     rows = Occurrences.first(event_class, seq, occ_time, det_time, values, whole(table.column("constituents")))
-    found = stands_of(place, identities(event_class, has_values, rows), rows)
+    found = stands_of(place, identities(event_class, has_values, rows), rows, order)
     for one, own in zip(found, number.tolist(), strict=True):
         one.number = own
     return found

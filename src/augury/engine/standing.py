@@ -15,7 +15,7 @@ import pyarrow as pa
 from augury.engine.rows import whole
 from augury.engine.ticked import ClassVersions
 from augury.event import EventClass
-from augury.kernels.batch import ASSERT, WITHDRAW, Occurrences, joined
+from augury.kernels.batch import ASSERT, WITHDRAW, Integers, Occurrences, joined
 from augury.kernels.bitemporal import keys_of
 from augury.kernels.bitemporal.cells import key_values
 from augury.kernels.order import in_order
@@ -26,13 +26,17 @@ Identity = tuple[int, Hashable]
 
 @dataclass(slots=True, eq=False)
 class Stands:
-    """An occurrence that was found: `told` is what is said of it, as values that can be compared."""
+    """An occurrence that was found: `told` is what is said of it, as values that can be compared.
+
+    `order` is the `seq` of the version at which it takes place, 0 for a timer.
+    """
 
     identity: Identity
     number: int
     told: tuple[object, ...]
     found: Occurrences
     row: int
+    order: int
 
 
 Before = dict[Identity, Stands | None]
@@ -109,7 +113,15 @@ class Standing:
         return said
 
 
-def rows_said(said: Iterable[tuple[Stands, int]], seq: int, det_time: int) -> dict[int, Occurrences]:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Rows that are said of a class, and for each the `seq` of the version at which it takes place."""
+
+    rows: Occurrences
+    order: Integers
+
+
+def rows_said(said: Iterable[tuple[Stands, int]], seq: int, det_time: int) -> dict[int, Said]:
     """What is said at one version or time of the clock, by place of the class: by key and constituents."""
     of: dict[int, list[tuple[Stands, int]]] = {}
     for one in said:
@@ -117,7 +129,7 @@ def rows_said(said: Iterable[tuple[Stands, int]], seq: int, det_time: int) -> di
     return {place: _rows(each, seq, det_time) for place, each in of.items()}
 
 
-def _rows(said: Sequence[tuple[Stands, int]], seq: int, det_time: int) -> Occurrences:
+def _rows(said: Sequence[tuple[Stands, int]], seq: int, det_time: int) -> Said:
     found = joined([one.found.at(np.array([one.row])) for one, _ in said])
     found = replace(
         found,
@@ -127,14 +139,13 @@ def _rows(said: Sequence[tuple[Stands, int]], seq: int, det_time: int) -> Occurr
         errors=0,
         dropped=0,
     )
-    return found if len(said) == 1 else found.at(ordered(found, np.zeros(len(said), np.int64)))
-
-
-def ordered(found: Occurrences, place: np.ndarray) -> np.ndarray:
-    """The rows by place, key, constituents and values."""
+    order = np.array([one.order for one, _ in said], np.int64)
+    if len(said) == 1:
+        return Said(found, order)
     columns = [whole(column) for column in found.values.columns]
-    lists = found.constituents.to_pylist()
-    return np.array(in_order(found.event_class, place, lists, columns, found.occ_time), np.int64)
+    lists, nowhere = found.constituents.to_pylist(), np.zeros(len(said), np.int64)
+    rows = np.array(in_order(found.event_class, nowhere, lists, columns, found.occ_time), np.int64)
+    return Said(found.at(rows), order[rows])
 
 
 def identities(event_class: EventClass, has_values: bool, found: Occurrences | ClassVersions) -> list[Hashable]:
@@ -149,11 +160,12 @@ def identities(event_class: EventClass, has_values: bool, found: Occurrences | C
     return list(zip(lists, *map(key_values, columns), strict=True))
 
 
-def stands_of(place: int, names: Sequence[Hashable], found: Occurrences) -> list[Stands]:
+def stands_of(place: int, names: Sequence[Hashable], found: Occurrences, order: Integers) -> list[Stands]:
     """Occurrences as what may stand of events; they are numbered when they are added."""
     columns = [key_values(whole(column)) for column in found.values.columns]
     told = zip(found.occ_time.tolist(), map(tuple, found.constituents.to_pylist()), *columns, strict=True)
-    return [Stands((place, name), -1, has, found, row) for row, (name, has) in enumerate(zip(names, told, strict=True))]
+    rows = enumerate(zip(names, told, order.tolist(), strict=True))
+    return [Stands((place, name), -1, has, found, row, at) for row, (name, has, at) in rows]
 
 
 def lists_sorted(lists: pa.Array, numbers: np.ndarray) -> pa.Array:
