@@ -130,11 +130,10 @@ def has_timers(unit: Detecting) -> bool:
 
 def wanted(plan: EnginePlan, unit: Detecting) -> npt.NDArray[np.bool_]:
     """Which classes are in the history, by code."""
-    classes, over = history_classes(plan, unit), unit.detector.plan.over
-    found = codes_wanted(classes, over)
-    if isinstance(unit, CompositeUnit):
-        found &= codes_wanted(classes, [leaf.event_class for leaf in unit.detector.leaves])
-    return found
+    names = unit.detector.plan.over
+    if names is None and isinstance(unit, CompositeUnit):
+        names = tuple(leaf.event_class for leaf in unit.detector.leaves)
+    return codes_wanted(history_classes(plan, unit), names)
 
 
 def tells_values(plan: MatchPlan | CompositePlan) -> bool:
@@ -493,7 +492,7 @@ def settle(plan: EnginePlan, unit: Detecting, state: OccurrenceState, live: Sequ
 
     def is_there(identity: tuple[int, Hashable]) -> bool:
         place, name = identity
-        return (name if plan.classes[place].event_class.key else state.standing.numbers.get(identity)) in live[place]
+        return name in live[place]
 
     order, history = by_occurrence(unit), state.history
     assert order is not None

@@ -7,7 +7,7 @@ versions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -216,44 +216,48 @@ def _class_versions(
 def _corrected_versions(
     plan: EnginePlan, state: EngineState, place: int, found: Occurrences, before: Collection[object]
 ) -> ClassVersions:
-    """What a class with ORDER BY OCCURRENCE says as versions; of an event that was purged nothing is withdrawn.
-
-    Events without a key are known by the number of the version that announced them.
-    """
+    """What a class with ORDER BY OCCURRENCE says as versions; of an event that was purged nothing is withdrawn."""
     event_class, view = found.event_class, state.classes[place].view
-    known = {} if event_class.key else standing_of(plan, state, place).numbers
     there: dict[object, bool] = {}
-    given: dict[object, int] = {}
     rows: list[int] = []
     changes: list[int] = []
     keys: list[Any] = []
-    for row, name in enumerate(identities_of(plan.classes[place], found)):
-        key = name if event_class.key else given.get(name, known.get((place, name), NOWHERE))
-        is_there = there.get(name, key in view.slots or name in before)
+    for row, key in enumerate(identities_of(plan.classes[place], found)):
+        is_there = there.get(key, key in view.slots or key in before)
         is_gone = found.kind[row] == WITHDRAW
         if is_gone and not is_there:
             continue
-        if not event_class.key and not is_there:
-            key = given[name] = view.read + 1 + len(rows)
-        there[name] = not is_gone
+        there[key] = not is_gone
         rows.append(row)
         keys.append(key)
         changes.append(WITHDRAWN if is_gone else CHANGE if is_there else ANNOUNCE)
     number = np.arange(view.read + 1, view.read + 1 + len(rows))
-    return _class_versions(found.at(np.array(rows, np.int64)), number, np.array(changes, np.uint8), keys)
+    made = _class_versions(found.at(np.array(rows, np.int64)), number, np.array(changes, np.uint8), keys)
+    return made if event_class.key else replace(made, event_number=_numbered(plan, state, place, made))
+
+
+def _numbered(plan: EnginePlan, state: EngineState, place: int, versions: ClassVersions) -> Integers:
+    """Of versions of events without a key the number of the one that announced each."""
+    known, given, found = standing_of(plan, state, place).numbers, dict[object, int](), []
+    rows = zip(versions.keys, versions.change.tolist(), versions.number.tolist(), strict=True)
+    for key, change, number in rows:
+        given[key] = number if change == ANNOUNCE else given.get(key, known.get((place, key), number))
+        found.append(given[key])
+    return np.array(found, np.int64)
 
 
 def note_numbers(plan: EnginePlan, state: EngineState, versions: ClassVersions, place: int) -> None:
     """Remember by which number events without a key are known, of a class with ORDER BY OCCURRENCE."""
     if versions.event_class.key or not is_by_occurrence(plan.classes[place]):
         return
+    assert versions.event_number is not None
     numbers = standing_of(plan, state, place).numbers
-    names = identities_of(plan.classes[place], versions)
-    for name, key, change in zip(names, versions.keys, versions.change.tolist(), strict=True):
+    rows = zip(versions.keys, versions.event_number.tolist(), versions.change.tolist(), strict=True)
+    for key, number, change in rows:
         if change == WITHDRAWN:
-            numbers.pop((place, name), None)
+            numbers.pop((place, key), None)
         else:
-            numbers[place, name] = key
+            numbers[place, key] = number
 
 
 def standing_of(plan: EnginePlan, state: EngineState, place: int) -> Standing:

@@ -48,7 +48,7 @@ class Standing:
     """All occurrences that may still fall in the order in which they take place, and by event.
 
     Those numbered below `base` can no longer fall; of each event the last of them is kept. `events` has for classes
-    with `ID ()` the numbers that events are known by in views.
+    with `ID ()` the number of the version that announced each event.
     """
 
     log: list[Stands] = field(default_factory=list)
@@ -157,7 +157,7 @@ def identities(event_class: EventClass, has_values: bool, found: Occurrences | C
     lists = map(tuple, found.constituents.to_pylist())
     if not has_values or not columns:
         return list(lists)
-    return list(zip(lists, *map(key_values, columns), strict=True))
+    return [(*own, *values) for own, *values in zip(lists, *map(key_values, columns), strict=True)]
 
 
 def stands_of(place: int, names: Sequence[Hashable], found: Occurrences, order: Integers) -> list[Stands]:

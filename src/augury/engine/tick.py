@@ -282,8 +282,16 @@ class _Tick:
             times["det"][slots],
             np.zeros(len(slots), np.uint8),
             view.keys[slots].tolist(),
-            event_number=selecting.event_numbers(self.plan.classes[place], view, slots),
+            event_number=self._event_numbers(place, slots),
         )
+
+    def _event_numbers(self, place: int, slots: Integers) -> Integers | None:
+        """By what number events without a key are known, where that is not their key."""
+        one, view = self.plan.classes[place], self.state.classes[place].view
+        if one.event_class.key or not detecting.is_by_occurrence(one):
+            return selecting.event_numbers(one, view, slots)
+        numbers = detecting.standing_of(self.plan, self.state, place).numbers
+        return np.array([numbers[place, key] for key in view.keys[slots].tolist()], np.int64)
 
 
 def step(plan: EnginePlan, state: EngineState, came: Arrivals, upto: int, ports: Ports) -> None:

@@ -208,7 +208,7 @@ def identity(plan: ClassPlan, found: Found) -> Key:
         return key_values(plan.event_class, found.values)
     match plan.derivation:
         case MatchPlan(choice=Choice.ALL, feeds=feeds) if not any(isinstance(f.value, Aggregate) for f in feeds):
-            return (*found.values, *found.constituents)
+            return (*found.constituents, *found.values)
         case _:
             return found.constituents
 
