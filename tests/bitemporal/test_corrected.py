@@ -32,9 +32,9 @@ from tests.bitemporal.corpus import BY_OCCURRENCE, Case, cases
 from tests.bitemporal.generate import Generated
 from tests.bitemporal.generate_corrections import generate_corrected
 from tests.bitemporal.local import Known, local, raw_rows, run_of
-from tests.bitemporal.test_engine import difference
 from tests.bitemporal.test_reference import check, reference
 from tests.bitemporal.test_shards import same
+from tests.bitemporal.told import difference
 
 CASES = [case for case in cases(BY_OCCURRENCE) if "detTime]" not in case["program"]]
 
@@ -122,7 +122,7 @@ def test_random_programs_however_ticks_are_cut(block: int) -> None:
 KEYED = (
     "MATCH prior(A(n, k), B(n, k)) ORDER BY OCCURRENCE",
     "COMPOSITE A(n, k) > B(n, k) ORDER BY OCCURRENCE CONTEXT CHRONICLE",
-    "MATCH sequence(A(n, k), B(n, k)) PARTITION BY n ORDER BY OCCURRENCE",
+    "MATCH sequence(A, B) PARTITION BY n ORDER BY OCCURRENCE RETURN A.n AS n",
 )
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from augury.algebra.composite import AbsentFor, CompositePlan, Periodic, Plus, walk
 from augury.algebra.expression import Choice, MatchPlan
+from augury.algebra.program import ClassPlan
 from augury.engine.corrected import FIRST_PLACE, Corrected, Where, codes_wanted, corrected, placed
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit
 from augury.engine.standing import Before, Said, Standing, Stands, identities, lists_sorted, rows_said, stands_of
@@ -136,6 +137,12 @@ def wanted(plan: EnginePlan, unit: Detecting) -> npt.NDArray[np.bool_]:
     return codes_wanted(history_classes(plan, unit), names)
 
 
+def is_by_occurrence(plan: ClassPlan) -> bool:
+    """Whether a class has ORDER BY OCCURRENCE."""
+    derivation = plan.derivation
+    return isinstance(derivation, MatchPlan | CompositePlan) and derivation.by_occurrence is not None
+
+
 def tells_values(plan: MatchPlan | CompositePlan) -> bool:
     """Whether events without a key are told apart by their attributes, too."""
     return isinstance(plan, MatchPlan) and plan.choice is Choice.ALL and not aggregates(plan)
@@ -238,7 +245,7 @@ class _Going:
         for place, found in self._stepped(batch, int(occ[-1])).items():
             self._count(place, found)
             self._say_each(place, found, first, coming, begin)
-        self._save()
+        self._save(state.history.end)
 
     def _count(self, place: int, found: Occurrences) -> None:
         if found.errors:
@@ -367,7 +374,7 @@ class _Going:
                     self._count(place, found)
                 self.state.standing.push(self._stands(place, found), before)
             begin = end
-            self._save()
+            self._save(end)
 
     # ---- the clock -------------------------------------------------------------------------------
 
@@ -385,7 +392,7 @@ class _Going:
         state = self.state
         if not self.timed or next_due(state.kernel) > until:
             return
-        self._save(whatever=True)
+        self._save(state.history.end, whatever=True)
         for place, found in self._stepped(state.history.batch(state.history.end, state.history.end), until).items():
             state.standing.push(self._stands(place, found), before)
 
@@ -427,13 +434,14 @@ class _Going:
         """A place that is there, for what has none."""
         return FIRST_PLACE + self.state.history.base
 
-    def _save(self, *, whatever: bool = False) -> None:
-        """Save the state of the kernel, if the last one lies too far back; never one that is ahead of the history."""
-        state = self.state
-        last, before = state.history.last_occ, state.saved[-1]
-        end = state.history.end
+    def _save(self, end: int, *, whatever: bool = False) -> None:
+        """Save the kernel's state after so many versions, if the last one lies too far back; none that is ahead."""
+        state, history = self.state, self.state.history
+        before = state.saved[-1]
         enough = max(_ROWS_AT_ONCE, len(before.content or b"") // _BYTES_A_ROW)
-        if last is None or state.ahead > last or end <= before.end or (end - before.end < enough and not whatever):
+        if end <= before.end or (end - before.end < enough and not whatever):
+            return
+        if state.ahead > int(history.occ_time[end - 1 - history.base]):
             return
         content = kernel_bytes(self.plan, self.unit, state.kernel)
         state.saved.append(Saved(end, state.standing.count, content))

@@ -19,7 +19,7 @@ from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan
 from augury.engine.actions import key_ranks
-from augury.engine.by_occurrence import Coming, OccurrenceState, go, tells_values, wanted
+from augury.engine.by_occurrence import Coming, OccurrenceState, go, is_by_occurrence, tells_values, wanted
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.rows import whole
@@ -165,11 +165,6 @@ def _orders(state: EngineState, read: Batch, history: Batch) -> Integers:
     own = np.where((np.abs(history.seq) < SELECTED) & (history.seq != NO_SEQ), np.abs(history.seq), before)
     orders: Integers = np.maximum.accumulate(own)
     return orders
-
-
-def is_by_occurrence(plan: ClassPlan) -> bool:
-    """Whether a class has ORDER BY OCCURRENCE."""
-    return getattr(plan.derivation, "by_occurrence", None) is not None
 
 
 def identities_of(plan: ClassPlan, found: Occurrences | ClassVersions) -> list[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from augury import limits
 from augury.engine import detecting, selecting
-from augury.engine.by_occurrence import OccurrenceState, settle
+from augury.engine.by_occurrence import OccurrenceState, is_by_occurrence, settle
 from augury.engine.by_occurrence import purged as purged_events
 from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
@@ -288,7 +288,7 @@ class _Tick:
     def _event_numbers(self, place: int, slots: Integers) -> Integers | None:
         """By what number events without a key are known, where that is not their key."""
         one, view = self.plan.classes[place], self.state.classes[place].view
-        if one.event_class.key or not detecting.is_by_occurrence(one):
+        if one.event_class.key or not is_by_occurrence(one):
             return selecting.event_numbers(one, view, slots)
         numbers = detecting.standing_of(self.plan, self.state, place).numbers
         return np.array([numbers[place, key] for key in view.keys[slots].tolist()], np.int64)
