@@ -15,9 +15,9 @@ import pytest
 from augury.algebra.program import Program
 from augury.api import compile
 from augury.duck.selects import runnable
-from augury.engine import by_occurrence
-from augury.engine.by_occurrence import OccurrenceState
+from augury.engine import by_occurrence, occurrence_state
 from augury.engine.lines import tick_lines
+from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.plan import CannotRun, EnginePlan, engine_plan
 from augury.engine.sharded import slots_of
 from augury.engine.snapshot import loaded_state, saved_state
@@ -54,7 +54,7 @@ def generated(seeds: range) -> Iterator[tuple[int, Generated]]:
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the state of a kernel after every second version, and let go of whatever can be."""
     monkeypatch.setattr(by_occurrence, "_ROWS_AT_ONCE", 2)
-    monkeypatch.setattr(by_occurrence, "_SPARE", -1 << 40)
+    monkeypatch.setattr(occurrence_state, "_SPARE", -1 << 40)
 
 
 def cut(program: Program, raws: Sequence[Raw], until: int | None, seed: int = 0) -> Run:
@@ -182,11 +182,11 @@ def test_states_that_are_saved_in_between_make_no_difference(derivation: str, mo
     text = HEAD.format(life="1m") + f"CREATE COMPLEX EVENT CLASS C (k INT) ID (k) AS {derivation};"
     rows = long_rows(1, 600)
     monkeypatch.setattr(by_occurrence, "_ROWS_AT_ONCE", 1 << 40)
-    monkeypatch.setattr(by_occurrence, "_SPARE", 1 << 40)
+    monkeypatch.setattr(occurrence_state, "_SPARE", 1 << 40)
     afresh, _ = lines_of(text, rows)
     assert any('"withdraw"' in line for line in afresh)
     monkeypatch.setattr(by_occurrence, "_ROWS_AT_ONCE", 16)
-    monkeypatch.setattr(by_occurrence, "_SPARE", 32)
+    monkeypatch.setattr(occurrence_state, "_SPARE", 32)
     found, state = lines_of(text, rows)
     assert found == afresh
     (remembered,) = (one for one in state.detection if isinstance(one, OccurrenceState))

@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import MatchPlan
 from augury.algebra.program import ClassPlan
+from augury.algebra.select import SelectPlan
 from augury.engine.actions import key_ranks
-from augury.engine.by_occurrence import Coming, OccurrenceState, go, is_by_occurrence, tells_values, wanted
+from augury.engine.by_occurrence import Coming, go
+from augury.engine.occurrence_state import OccurrenceState, is_by_occurrence, tells_values, wanted
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.rows import whole
@@ -253,6 +255,19 @@ def note_numbers(plan: EnginePlan, state: EngineState, versions: ClassVersions, 
             numbers.pop((place, key), None)
         else:
             numbers[place, key] = number
+
+
+def event_numbers(plan: EnginePlan, state: EngineState, place: int, slots: Integers) -> Integers | None:
+    """By what number live events without a key are known, where that is not their key."""
+    one, view = plan.classes[place], state.classes[place].view
+    if one.event_class.key or not isinstance(one.derivation, SelectPlan | MatchPlan | CompositePlan):
+        return None
+    if isinstance(one.derivation, SelectPlan):
+        return view.number[slots] + 1  # they have but one version
+    if not is_by_occurrence(one):
+        return None
+    numbers = standing_of(plan, state, place).numbers
+    return np.array([numbers[place, key] for key in view.keys[slots].tolist()], np.int64)
 
 
 def standing_of(plan: EnginePlan, state: EngineState, place: int) -> Standing:

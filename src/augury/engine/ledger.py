@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from augury.algebra.program import Program
 from augury.algebra.select import SelectPlan
 from augury.engine.actions import actions_of, rank_of
-from augury.engine.by_occurrence import is_by_occurrence
 from augury.engine.firing_rows import firings_of
 from augury.engine.history_rows import history_of, integers, one_chunk, versions_in
 from augury.engine.lines import action_line, version_lines
 from augury.engine.log_rows import COUNTS, PHASES, action_row, rejected_rows, tick_row
+from augury.engine.occurrence_state import is_by_occurrence
 from augury.engine.ticked import Action, ClassVersions, FiredTrigger, Ticked
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import system_names

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from augury.engine.by_occurrence import OccurrenceState, Saved, occurrence_state, tells_values
+from augury.engine.occurrence_state import OccurrenceState, Saved, occurrence_state, tells_values
 from augury.engine.plan import EnginePlan
 from augury.engine.rows import whole
 from augury.engine.standing import Stands, identities, stands_of

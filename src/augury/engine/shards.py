@@ -23,8 +23,8 @@ from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.select import SelectPlan, Whole
-from augury.engine.by_occurrence import has_timers
 from augury.engine.keys import Apart, composite_ways, match_ways
+from augury.engine.occurrence_state import has_timers
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.select_parts import parts_of
 from augury.engine.trigger_plan import classes_of, rule_calls

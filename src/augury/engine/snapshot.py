@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from augury.engine.by_occurrence import OccurrenceState
+from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.parts import SelectState, restored
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.saved_occurrences import loaded_occurrences, saved_occurrences

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from augury.algebra.scalar import Value
-from augury.engine.by_occurrence import OccurrenceState, occurrence_state
 from augury.engine.chronon import Chronon, QueuedPost
+from augury.engine.occurrence_state import OccurrenceState, occurrence_state
 from augury.engine.parts import SelectState, select_state
 from augury.engine.plan import EnginePlan, SelectUnit, Unit
 from augury.engine.traces import Traces

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from augury.engine import detecting
-from augury.engine.by_occurrence import OccurrenceState
 from augury.engine.chronon import QueuedPost, Read
 from augury.engine.detecting import Histories
+from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import KnownVersions
 from augury.engine.reading import clock_read, next_by_clock, read_arrivals

@@ -14,11 +14,10 @@ import numpy as np
 
 from augury import limits
 from augury.engine import detecting, selecting
-from augury.engine.by_occurrence import OccurrenceState, is_by_occurrence, settle
-from augury.engine.by_occurrence import purged as purged_events
 from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
 from augury.engine.firing import post_text, settled
+from augury.engine.occurrence_state import OccurrenceState, purged_from, settle_all
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, refused_for, too_many_periods
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
@@ -231,7 +230,8 @@ class _Tick:
         for place, slots in enumerate(self.state.expiry.purge(self.tick)):
             if len(slots):
                 purged.append(self._leaving(place, slots))
-                self._left(place, self.state.classes[place].view.keys[slots].tolist())
+                keys = self.state.classes[place].view.keys[slots].tolist()
+                purged_from(self.plan, self.state.detection, place, keys)
                 purge(self.state.classes[place].view, slots)
                 self.state.traces.forget(place, slots)
                 self.views.changed(place)
@@ -240,20 +240,6 @@ class _Tick:
             if isinstance(unit, SelectUnit) and number not in self.state.failing:
                 self._rebase(number, unit)
         return purged
-
-    def _left(self, place: int, keys: Sequence[object]) -> None:
-        """Tell corrected histories that events were purged: what has their keys from now on are others."""
-        for unit, detection in zip(self.plan.units, self.state.detection, strict=True):
-            places = (*self.plan.received, *unit.reads)
-            if isinstance(detection, OccurrenceState) and place in places:
-                purged_events(detection, places.index(place), keys)
-
-    def settle(self) -> None:
-        """Let go of versions that can no longer change in what goes by occurrence."""
-        for unit, detection in zip(self.plan.units, self.state.detection, strict=True):
-            if isinstance(detection, OccurrenceState) and detection.is_full():
-                assert not isinstance(unit, SelectUnit)
-                settle(self.plan, unit, detection, [one.view.slots for one in self.state.classes])
 
     def _rebase(self, number: int, unit: SelectUnit) -> None:
         """What a purge did to the rows of a SELECT is no news."""
@@ -282,16 +268,8 @@ class _Tick:
             times["det"][slots],
             np.zeros(len(slots), np.uint8),
             view.keys[slots].tolist(),
-            event_number=self._event_numbers(place, slots),
+            event_number=detecting.event_numbers(self.plan, self.state, place, slots),
         )
-
-    def _event_numbers(self, place: int, slots: Integers) -> Integers | None:
-        """By what number events without a key are known, where that is not their key."""
-        one, view = self.plan.classes[place], self.state.classes[place].view
-        if one.event_class.key or not is_by_occurrence(one):
-            return selecting.event_numbers(one, view, slots)
-        numbers = detecting.standing_of(self.plan, self.state, place).numbers
-        return np.array([numbers[place, key] for key in view.keys[slots].tolist()], np.int64)
 
 
 def step(plan: EnginePlan, state: EngineState, came: Arrivals, upto: int, ports: Ports) -> None:
@@ -344,7 +322,7 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
     actions = at_work.decide()
     at_work.ends(Phase.DECIDE)
     purged = at_work.purge()
-    at_work.settle()
+    settle_all(plan, state.detection, [one.view.slots for one in state.classes])
     if state.traces.is_full():
         forget_unheld(plan, state)
     at_work.ends(Phase.PURGE)
