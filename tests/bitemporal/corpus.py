@@ -1,5 +1,7 @@
 """The worked cases of bitemporal events as data: `tests/corpus/bitemporal/*.toml`, for every engine that runs them.
 
+Those of ORDER BY OCCURRENCE stand in `tests/corpus/by_occurrence/*.toml`, in the same form.
+
 Groups share `says`, `program`, `month`, `events` and `until`; a case may have its own.
 
 - Times: `09:15`, `09:15:30.5`, `3T09:15` (on the third; the first if no day is given) of `month` (2026-01).
@@ -41,6 +43,7 @@ from augury.kernels.reference.bitemporal import ABSENT, Action, Raw, Run, Versio
 from augury.kernels.reference.bitemporal.version import Absent, key_values, ranks
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "bitemporal"
+BY_OCCURRENCE = CORPUS.parent / "by_occurrence"
 SHARED = {"says", "program", "month", "events", "until"}
 EXPECTED = {
     *("published", "detected", "actions", "rejected", "absorbed", "seqs", "purged", "archive"),
@@ -57,9 +60,9 @@ PRIMITIVES = (
 Case = dict[str, Any]
 
 
-def cases() -> Iterator[Case]:
+def cases(folder: Path = CORPUS) -> Iterator[Case]:
     """Every case, with what its group shares."""
-    for path in sorted(CORPUS.glob("*.toml")):
+    for path in sorted(folder.glob("*.toml")):
         for group in tomllib.loads(path.read_text("utf-8")).get("group", []):
             shared = {key: group[key] for key in SHARED & set(group)}
             for written in group["case"]:

@@ -274,13 +274,13 @@ def _used(random: Random, known: list[str]) -> list[str]:
     return list(dict.fromkeys([*some, known[-1]] if random.random() < 0.6 else some))
 
 
-def _match(random: Random, known: list[str], clocks: list[str], depth: int) -> str:
+def _match(random: Random, known: list[str], clocks: list[str], depth: int, order: str = "") -> str:
     used = _used(random, known)
     expression = _expression(random, used, clocks, depth)
     text = f"MATCH {expression}"
     if random.random() < 0.4:
         text += f" OVER ({', '.join([*used, *clocks])})"
-    text += " PARTITION BY k" if random.random() < 0.15 else ""
+    text += (" PARTITION BY k" if random.random() < 0.15 else "") + order
     text += random.choice([" WHERE v >= 1", " WHERE v <= w", " WHERE k = v"]) if random.random() < 0.2 else ""
     text += f" WITHIN {random.choice([3, 10, 30, 60])}s" if random.random() < 0.2 else ""
     text += random.choice(
@@ -310,11 +310,11 @@ def _expression(random: Random, known: Sequence[str], clocks: Sequence[str], dep
     )
 
 
-def _composite(random: Random, known: list[str], clocks: list[str], depth: int) -> str:
+def _composite(random: Random, known: list[str], clocks: list[str], depth: int, order: str = "") -> str:
     used = _used(random, known)
     text = f"COMPOSITE {_graph(random, used, clocks, depth)}"
     text += f" OVER ({', '.join([*used, *clocks])})" if random.random() < 0.2 else ""
-    text += " PARTITION BY k" if random.random() < 0.15 else ""
+    text += (" PARTITION BY k" if random.random() < 0.15 else "") + order
     text += random.choice([" WHERE v >= 1", " WHERE v <= w"]) if random.random() < 0.1 else ""
     text += f" WITHIN {random.choice([3, 10, 30, 60])}s" if random.random() < 0.2 else ""
     context = random.choice(["RECENT", "CHRONICLE", "CHRONICLE", "CONTINUOUS", "CUMULATIVE", "UNRESTRICTED"])

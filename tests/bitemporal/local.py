@@ -99,9 +99,10 @@ def run_of(
     for place, state_of in enumerate(state.classes):
         event_class = plan.classes[place].event_class
         table = as_of_now(state_of.view)
-        for row in table.to_pylist():
+        for number, row in enumerate(table.to_pylist()):
             version = _version(event_class, row, row["seq"], row["occ_time"], row["det_time"], Change.ANNOUNCE, ())
-            live[version.event] = version
+            # Several events without a key may have come about at one version.
+            live[version.event if event_class.key else (event_class.name, (number,))] = version
     return Run(tuple(told), tuple(history), live, tuple(archive), tuple(untimed))
 
 

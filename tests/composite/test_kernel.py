@@ -16,7 +16,7 @@ from augury import limits
 from augury.algebra import composite as c
 from augury.algebra.composite import CompositeOperator as Op
 from augury.algebra.composite import CompositePlan, Context
-from augury.algebra.expression import ByOccurrence, Primitive
+from augury.algebra.expression import Primitive
 from augury.kernels.composite import CONTEXTS, NotYet, detector_of, initial_state, step
 from augury.kernels.composite.network import register
 from augury.kernels.composite.occurrence import NodeState, Occ, Window
@@ -317,8 +317,6 @@ def test_a_context_is_one_class(latest: str) -> None:
 def test_what_cannot_be_run_is_named() -> None:
     with pytest.raises(NotYet, match="the context NOBODY"):
         detector_of(plan_for(A, "NOBODY"))
-    with pytest.raises(NotYet, match="ORDER BY OCCURRENCE"):
-        detector_of(replace(plan_for(A), by_occurrence=ByOccurrence(None)))
 
 
 # ---- versions ------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ def write(folder: Path) -> dict[str, list[str]]:
         file.truncate(limits.PROGRAM_CHARACTERS_MAX * 4 + 1)
     burst = "CREATE COMPLEX EVENT CLASS C () ID () AS MATCH <300> Login;\n"
     (folder / "burst.bicepl").write_text((folder / "good.bicepl").read_text("utf-8") + burst, "utf-8")
-    ordered = "CREATE COMPLEX EVENT CLASS C (card TEXT) ID (card) AS MATCH Login(card) ORDER BY OCCURRENCE;\n"
+    ordered = "CREATE COMPLEX EVENT CLASS C () ID () AS MATCH Login[occTime < detTime] ORDER BY OCCURRENCE;\n"
     (folder / "ordered.bicepl").write_text(GOOD + ordered, "utf-8")
     seconds = "CREATE CLOCK EVENT CLASS Second EVERY 1s;\n"
     (folder / "seconds.bicepl").write_text(GOOD + seconds, "utf-8")

@@ -27,7 +27,7 @@ from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger, joined, ledger_of, lines, renumbered
 from augury.engine.lines import lines as at_once_lines
 from augury.engine.lines import tick_lines
-from augury.engine.plan import engine_plan
+from augury.engine.plan import CannotRun, engine_plan
 from augury.engine.sharded import slots_of
 from augury.engine.state import initial
 from augury.engine.tick import Ports, tick_reading, ticks
@@ -46,6 +46,7 @@ from augury.spark.run import Collected, collect
 from augury.spark.stage import groups_of
 from tests.bitemporal import corpus as bitemporal
 from tests.bitemporal.generate import Generated, generate, generate_mixed
+from tests.bitemporal.generate_corrections import generate_corrected
 from tests.bitemporal.generate_keyed import generate_keyed
 from tests.bitemporal.local import Known
 from tests.bitemporal.test_once import in_one_step
@@ -186,6 +187,28 @@ def bitemporal_corpus() -> list[Case]:
     return [*found, *_cells()]
 
 
+@cache
+def by_occurrence() -> list[Case]:
+    """The corpus of ORDER BY OCCURRENCE, and random programs that have it; what engines refuse is left out."""
+    found = []
+    for number, case in enumerate(bitemporal.cases(bitemporal.BY_OCCURRENCE)):
+        program = bitemporal.program_of(case)
+        raws, until = bitemporal.raws_of(case, program), bitemporal.until_of(case)
+        found.append(of_raws(f"by occurrence {case['name']}", program, raws, until, number))
+    for seed in range(20):
+        g = generate_corrected(seed)
+        found.append(of_raws(f"random by occurrence {seed}", g.program, g.raws, g.until, seed))
+    return [case for case in found if _is_run(case.program)]
+
+
+def _is_run(program: Program) -> bool:
+    try:
+        engine_plan(program)
+    except CannotRun:
+        return False
+    return True
+
+
 def _cells() -> Iterator[Case]:
     """The cells of `table.toml`, all primitives of a cell in one program: a class for each."""
     cells: dict[str, list[bitemporal.Case]] = {}
@@ -299,6 +322,7 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "COMPOSITE corpus": composite_corpus,
     "keyed programs, examples": lambda: [*keyed_programs(), *examples()],
     "triggers, corpus and random": triggers,
+    "by occurrence, corpus and random": by_occurrence,
     "random programs 1": lambda: random_programs(0),
     "random programs 2": lambda: random_programs(1),
 }

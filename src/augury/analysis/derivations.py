@@ -99,7 +99,7 @@ def match_plan(
         expression,
         _over(clauses.over, lowered.classes, source.span, tables, findings),
         _partition(clauses.partition_by, lowered.classes, findings),
-        _by_occurrence(clauses.order_by, findings),
+        _by_occurrence(clauses.order_by),
         _where(clauses.where, bound, findings),
         _within_us(clauses.within),
         choice,
@@ -144,7 +144,7 @@ def composite_plan(
         keys,
         _over(clauses.over, lowered.classes, source.span, tables, findings),
         _partition(clauses.partition_by, lowered.classes, findings),
-        _by_occurrence(clauses.order_by, findings),
+        _by_occurrence(clauses.order_by),
         _where(clauses.where, bound, findings),
         _within_us(clauses.within),
         feeds,
@@ -174,17 +174,8 @@ def _where(where: s.Scalar | None, bound: Bound, findings: Findings) -> Scalar |
     return None if where is None else lower_condition(where, bound.scope("WHERE", findings), findings)
 
 
-def _by_occurrence(order: s.OrderByOccurrence | None, findings: Findings) -> e.ByOccurrence | None:
-    if order is None:
-        return None
-    findings.warning(
-        "W390",
-        "ORDER BY OCCURRENCE is understood but cannot be run yet",
-        order.span,
-        "checked only",
-        helps=["without it the expression runs in the order of detection"],
-    )
-    return e.ByOccurrence(_within_us(order.allowing))
+def _by_occurrence(order: s.OrderByOccurrence | None) -> e.ByOccurrence | None:
+    return None if order is None else e.ByOccurrence(_within_us(order.allowing))
 
 
 def _over(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.select import SelectPlan
 from augury.diagnostics import Findings
-from augury.engine.plan import CannotRun, note_beyond
+from augury.engine.plan import CannotRun
 from augury.engine.rows import Rows
 from augury.event import EventClass, key_of
 
@@ -42,7 +42,6 @@ def runnable(program: Program) -> DuckSelects:
     findings = Findings()
     classes = [plan.event_class for plan in program.classes]
     found: dict[str, Translated] = {}
-    note_beyond(program, findings)
     for plan in program.classes:
         name = plan.event_class.name
         if isinstance(plan.derivation, SelectPlan):

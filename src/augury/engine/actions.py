@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import chain, repeat
 from typing import Any, Final
 
 import numpy as np
@@ -59,8 +60,8 @@ def _of_class(one: ClassActions, tick: int) -> Iterator[tuple[Action, str]]:
 
 def key_ranks(event_class: EventClass) -> Callable[[Any], str]:
     """What makes a text of a key, such that texts are in the order of keys."""
-    doubles = [*_doubles(event_class), False]  # of what has no key, its time or number comes last
-    return lambda key: " ".join(map(rank_of, key if isinstance(key, tuple) else (key,), doubles))
+    doubles = _doubles(event_class)  # of what has no key, its time, number or constituents may come, too
+    return lambda key: " ".join(map(rank_of, key if isinstance(key, tuple) else (key,), chain(doubles, repeat(False))))
 
 
 def _doubles(event_class: EventClass) -> list[bool]:

@@ -18,7 +18,7 @@ from augury.engine.rows import whole
 from augury.engine.ticked import ClassVersions, FiredTrigger
 from augury.history.raw import Rejected
 from augury.history.versions import ABSORBED, WITHDRAWN, Verdicts
-from augury.kernels.batch import Batch, Integers, Occurrences
+from augury.kernels.batch import WITHDRAW, Batch, Integers, Occurrences
 from augury.kernels.bitemporal import keys_of
 from augury.kernels.firing import Posted
 
@@ -141,7 +141,12 @@ class Chronon:
         noted, keys = self._keys.get(place, (0, set()))
         for part in self.found.get(place, [])[noted:count]:
             if part.event_class.key:
-                keys.update(keys_of(part.event_class, [*map(whole, part.values.columns)], part.seq))
+                found = keys_of(part.event_class, [*map(whole, part.values.columns)], part.seq)
+                if not part.kind.any():
+                    keys.update(found)
+                    continue
+                for key, kind in zip(found, part.kind.tolist(), strict=True):
+                    (keys.discard if kind == WITHDRAW else keys.add)(key)
         self._keys[place] = count, keys
         return keys
 

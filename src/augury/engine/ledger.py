@@ -21,6 +21,7 @@ from augury.engine.firing_rows import firings_of
 from augury.engine.history_rows import history_of, integers, one_chunk, versions_in
 from augury.engine.lines import action_line, version_lines
 from augury.engine.log_rows import COUNTS, PHASES, action_row, rejected_rows, tick_row
+from augury.engine.occurrence_state import is_by_occurrence
 from augury.engine.ticked import Action, ClassVersions, FiredTrigger, Ticked
 from augury.event import ClassKind, EventClass, key_of
 from augury.history.views import system_names
@@ -203,7 +204,8 @@ def _ranks(program: Program, actions: pa.Table, versions: Mapping[str, pa.Table]
     for plan in program.classes:
         event_class = plan.event_class
         is_numbered = event_class.kind is ClassKind.COMPLEX and not event_class.key
-        if is_numbered and not isinstance(plan.derivation, SelectPlan):
+        is_told_apart = isinstance(plan.derivation, SelectPlan) or is_by_occurrence(plan)
+        if is_numbered and not is_told_apart:
             table = versions.get(event_class.name)
             numbers = [] if table is None else table[system_names(event_class).number].to_pylist()
             places[event_class.name] = {rank_of(number): at for at, number in enumerate(numbers)}

@@ -24,6 +24,8 @@ def waits_for_ticks(program: Program, withdrawn: Iterable[str]) -> str:
     if program.triggers:
         return f"the trigger `{program.triggers[0].name}` fires version by version"
     for plan in program.classes:
+        if getattr(plan.derivation, "by_occurrence", None) is not None:
+            return f"what `{plan.event_class.name}` says changes with every late version"
         if isinstance(plan.derivation, SelectPlan):
             return f"the SELECT of `{plan.event_class.name}` is evaluated at ticks"
         if plan.statements:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import repeat
 from typing import Final
 
@@ -20,6 +19,7 @@ from augury.engine.chronon import Fates, Read, TakenSoFar, likes
 from augury.engine.plan import EnginePlan
 from augury.engine.ports import KnownVersions
 from augury.engine.state import EngineState
+from augury.engine.tables import nothing, table_of
 from augury.engine.ticked import ClassVersions
 from augury.event import EventClass
 from augury.history.arrivals import Arrivals, ClassRows
@@ -30,7 +30,6 @@ from augury.history.typed import Part, Refusal
 from augury.history.versions import ABSORBED, OFF, WITHDRAWN, Judged, Rows, judge_beside
 from augury.kernels.batch import ASSERT, WITHDRAW, Batch, Integers
 from augury.kernels.bitemporal import keys_of
-from augury.kernels.columns import arrow_type
 from augury.kernels.columns.column import Mask
 from augury.kernels.firing import Switched
 
@@ -249,12 +248,6 @@ def _refusals(
     return refused(event_class, one.columns, one.judged.verdicts, one.rows.position, since)
 
 
-def table_of(event_class: EventClass, columns: Sequence[pa.Array]) -> pa.Table:
-    """Columns under the names of the attributes."""
-    schema = pa.schema([pa.field(a.name, arrow_type(a.type)) for a in event_class.attributes])
-    return pa.Table.from_arrays(list(columns), schema=schema)
-
-
 def batch_of(
     classes: Sequence[EventClass],
     versions: Mapping[int, ClassVersions | None],
@@ -276,9 +269,3 @@ def batch_of(
         for c, event_class in enumerate(classes)
     )
     return Batch(tuple(classes), code, at, seq, occ_time, det_time, kind, tables, tuple(None for _ in classes))
-
-
-@cache
-def nothing(event_class: EventClass) -> pa.Table:
-    """No version of a class."""
-    return table_of(event_class, [pa.array([], arrow_type(attribute.type)) for attribute in event_class.attributes])

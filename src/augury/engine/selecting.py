@@ -12,22 +12,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from augury.algebra.program import ClassPlan
-from augury.algebra.select import SelectPlan
 from augury.engine.actions import key_ranks
 from augury.engine.detecting import constituents, constituents_of
 from augury.engine.parts import SelectState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import Selects
-from augury.engine.reading import nothing, table_of
 from augury.engine.rows import Rows, changes, keyed, whole
 from augury.engine.state import EngineState
+from augury.engine.tables import nothing, table_of
 from augury.engine.ticked import ClassVersions
 from augury.engine.traces import Node
 from augury.event import EventClass, key_of
 from augury.history.versions import ANNOUNCE, CHANGE, WITHDRAWN
 from augury.kernels.batch import AT_END, Integers
-from augury.kernels.bitemporal import LiveView, as_of_now, keys_of, live_slots
+from augury.kernels.bitemporal import as_of_now, keys_of, live_slots
 from augury.kernels.bitemporal.cells import key_values
 
 
@@ -136,13 +134,6 @@ def differences(
         announced = np.concatenate([np.zeros(len(said), np.int64), view.number[gone_at] + 1])[order]
         event_number = np.where(ordered.change == WITHDRAWN, announced, number)
     return replace(ordered, number=number, event_number=event_number)
-
-
-def event_numbers(plan: ClassPlan, view: LiveView, slots: Integers) -> Integers | None:
-    """Of live events of a SELECT class with `ID ()` the number of the version that announced them, their only one."""
-    if plan.event_class.key or not isinstance(plan.derivation, SelectPlan):
-        return None
-    return view.number[slots] + 1
 
 
 def _by_key(event_class: EventClass, keys: list[Any]) -> Integers:

@@ -24,10 +24,11 @@ from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.select import SelectPlan, Whole
 from augury.engine.keys import Apart, composite_ways, match_ways
+from augury.engine.occurrence_state import has_timers
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.select_parts import parts_of
-from augury.engine.state import history_classes
 from augury.engine.trigger_plan import classes_of, rule_calls
+from augury.engine.unit_kernels import by_occurrence, history_classes
 from augury.event import ClassKind, EventClass, key_of
 
 _WAYS_MAX: Final = 16
@@ -245,6 +246,8 @@ def _ways(plan: EnginePlan, unit: Unit) -> tuple[list[Way], str]:
     match unit:
         case SelectUnit():
             return _select_ways(plan, unit)
+        case MatchUnit() | CompositeUnit() if whole := _by_newest(unit):
+            return [], whole
         case MatchUnit():
             apart = match_ways(unit.detector, history_classes(plan, unit))
             made: tuple[tuple[int, tuple[Feed, ...]], ...] = ((unit.place, unit.detector.plan.feeds),)
@@ -260,6 +263,16 @@ def _ways(plan: EnginePlan, unit: Unit) -> tuple[list[Way], str]:
             way |= {} if carried is None else {place: carried}
         found.append(way)
     return found, apart.reason
+
+
+def _by_newest(unit: MatchUnit | CompositeUnit) -> str:
+    """Why what goes by occurrence is looked at as a whole: the newest of all its events may matter to each."""
+    order = by_occurrence(unit)
+    if order is None:
+        return ""
+    if order.allowing_us is not None:
+        return "what is too old for ALLOWING depends on the newest of all its events"
+    return "its timers are due when the newest of all its events has passed them" if has_timers(unit) else ""
 
 
 def _select_ways(plan: EnginePlan, unit: SelectUnit) -> tuple[list[Way], str]:

@@ -14,22 +14,21 @@ from typing import Final
 
 import numpy as np
 
+from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.parts import SelectState, restored
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
+from augury.engine.saved_occurrences import loaded_occurrences, saved_occurrences
 from augury.engine.saved_rows import loaded_rows, saved_rows
 from augury.engine.saved_triggers import loaded_trigger, saved_trigger, trigger_fingerprint
-from augury.engine.state import Detection, EngineState, TriggersState, forget_unheld, history_classes
+from augury.engine.state import Detection, EngineState, TriggersState, forget_unheld
 from augury.engine.tick import Ports, next_tick, tick_again
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.engine.traces import Traced, Traces
+from augury.engine.unit_kernels import by_occurrence, kernel_bytes, read_kernel
 from augury.event import key_of
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal.saved import loaded, loaded_expiry, saved, saved_expiry
-from augury.kernels.composite import saved as composite_saved
-from augury.kernels.composite.state import CompositeState
 from augury.kernels.firing import Switched, Turned
-from augury.kernels.match import MatchState
-from augury.kernels.match import saved as match_saved
 from augury.kernels.packed import array_bytes, packed, read_array, unpacked
 
 _OPERATOR: Final = "engine"
@@ -112,25 +111,20 @@ def _traces(plan: EnginePlan, arrays: Mapping[str, Integers]) -> Traces:
 
 
 def _saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> bytes | None:
-    match unit:
-        case MatchUnit():
-            assert isinstance(detection, MatchState)
-            return match_saved.saved(detection, unit.detector, history_classes(plan, unit))
-        case CompositeUnit():
-            assert isinstance(detection, CompositeState)
-            return composite_saved.saved(detection, unit.detector, history_classes(plan, unit))
-        case SelectUnit():
-            assert isinstance(detection, SelectState)
-            rows = detection.all_rows()
-            return None if rows is None else saved_rows(rows)
+    if isinstance(unit, SelectUnit):
+        assert isinstance(detection, SelectState)
+        rows = detection.all_rows()
+        return None if rows is None else saved_rows(rows)
+    if isinstance(detection, OccurrenceState):
+        return saved_occurrences(plan, unit, detection)
+    assert not isinstance(detection, SelectState)
+    return kernel_bytes(plan, unit, detection)
 
 
 def _loaded_detection(plan: EnginePlan, unit: MatchUnit | CompositeUnit, content: bytes) -> Detection:
-    match unit:
-        case MatchUnit():
-            return match_saved.loaded(content, unit.detector, history_classes(plan, unit))
-        case CompositeUnit():
-            return composite_saved.loaded(content, unit.detector, history_classes(plan, unit))
+    if by_occurrence(unit) is not None:
+        return loaded_occurrences(plan, unit, content)
+    return read_kernel(plan, unit, content)
 
 
 def _fingerprint(plan: EnginePlan) -> str:

@@ -12,18 +12,20 @@ import numpy as np
 
 from augury.algebra.scalar import Value
 from augury.engine.chronon import Chronon, QueuedPost
+from augury.engine.occurrence_state import OccurrenceState, occurrence_state
 from augury.engine.parts import SelectState, select_state
-from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
+from augury.engine.plan import EnginePlan, SelectUnit, Unit
 from augury.engine.traces import Traces
 from augury.engine.trigger_plan import TriggerUnit
-from augury.event import EventClass, key_of
-from augury.kernels import composite, match
+from augury.engine.unit_kernels import Kernel, begun, by_occurrence, held_by
+from augury.event import key_of
+from augury.kernels import composite
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal import ClassState, Expiry, class_state
 from augury.kernels.composite.state import GraphState
 from augury.kernels.firing import Switched
 
-Detection = match.MatchState | composite.CompositeState | SelectState
+Detection = Kernel | OccurrenceState | SelectState
 """What a unit remembers."""
 
 
@@ -97,17 +99,12 @@ def forget_unheld(plan: EnginePlan, state: EngineState) -> None:
 
 def _held(detection: Detection) -> Integers:
     match detection:
-        case match.MatchState():
-            return match.held_seqs(detection)
+        case OccurrenceState():
+            return detection.held_seqs()
         case SelectState():
             return np.zeros(0, np.int64)
         case _:
-            return composite.held_seqs(detection)
-
-
-def history_classes(plan: EnginePlan, unit: MatchUnit | CompositeUnit) -> tuple[EventClass, ...]:
-    """The classes of the history that a unit reads."""
-    return (*plan.received_classes, *(plan.classes[place].event_class for place in unit.reads))
+            return held_by(detection)
 
 
 def initial(plan: EnginePlan, after_number: int = 0) -> EngineState:
@@ -134,10 +131,6 @@ def waiting_for(plan: EnginePlan, unit: TriggerUnit) -> TriggerState:
 
 
 def _initial(plan: EnginePlan, unit: Unit) -> Detection:
-    match unit:
-        case MatchUnit():
-            return match.initial_state(unit.detector, history_classes(plan, unit))
-        case CompositeUnit():
-            return composite.initial_state(unit.detector, history_classes(plan, unit))
-        case SelectUnit():
-            return select_state(unit, plan.classes[unit.place].event_class)
+    if isinstance(unit, SelectUnit):
+        return select_state(unit, plan.classes[unit.place].event_class)
+    return begun(plan, unit) if by_occurrence(unit) is None else occurrence_state(plan, unit)

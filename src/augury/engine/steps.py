@@ -17,6 +17,7 @@ import pyarrow as pa
 from augury.engine import detecting
 from augury.engine.chronon import QueuedPost, Read
 from augury.engine.detecting import Histories
+from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.plan import EnginePlan, SelectUnit
 from augury.engine.ports import KnownVersions
 from augury.engine.reading import clock_read, next_by_clock, read_arrivals
@@ -152,7 +153,7 @@ class _Steps:
 
     def _next_timer(self) -> int:
         graphs = [one.detection for one in self.state.triggers.each if one.detection is not None]
-        units = [one for one in self.state.detection if isinstance(one, CompositeState)]
+        units = [one for one in self.state.detection if isinstance(one, CompositeState | OccurrenceState)]
         return min((one.next_due() for one in (*graphs, *units)), default=NEVER)
 
     def _next_by_clock(self) -> int:

@@ -17,6 +17,7 @@ from augury.engine import detecting, selecting
 from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
 from augury.engine.firing import post_text, settled
+from augury.engine.occurrence_state import OccurrenceState, purged_from, settle_all
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, refused_for, too_many_periods
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
@@ -148,6 +149,7 @@ class _Tick:
                 parts = [*self.state.chronon.found.get(place, ()), *([after[place]] if place in after else [])]
                 if parts:
                     versions = detecting.versions_of(self.plan, self.state, place, joined(parts))
+                    detecting.note_numbers(self.plan, self.state, versions, place)
                     slots, rows = self.take(place, versions)
                     detecting.link_detected(self.plan, self.state, place, unit, versions, slots, rows)
         if late.occurrences:
@@ -228,6 +230,8 @@ class _Tick:
         for place, slots in enumerate(self.state.expiry.purge(self.tick)):
             if len(slots):
                 purged.append(self._leaving(place, slots))
+                keys = self.state.classes[place].view.keys[slots].tolist()
+                purged_from(self.plan, self.state.detection, place, keys)
                 purge(self.state.classes[place].view, slots)
                 self.state.traces.forget(place, slots)
                 self.views.changed(place)
@@ -264,7 +268,7 @@ class _Tick:
             times["det"][slots],
             np.zeros(len(slots), np.uint8),
             view.keys[slots].tolist(),
-            event_number=selecting.event_numbers(self.plan.classes[place], view, slots),
+            event_number=detecting.event_numbers(self.plan, self.state, place, slots),
         )
 
 
@@ -318,6 +322,7 @@ def _ticked(at_work: _Tick, ruling: Ruling) -> Ticked:
     actions = at_work.decide()
     at_work.ends(Phase.DECIDE)
     purged = at_work.purge()
+    settle_all(plan, state.detection, [one.view.slots for one in state.classes])
     if state.traces.is_full():
         forget_unheld(plan, state)
     at_work.ends(Phase.PURGE)
@@ -360,7 +365,7 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
     found += [one.next_due() for one in state.classes]
     found += [state.tick + chronon_us] if state.failing else []
     for unit, detection in zip(plan.units, state.detection, strict=True):
-        if isinstance(detection, CompositeState):
+        if isinstance(detection, CompositeState | OccurrenceState):
             found.append(_tick_at(detection.next_due(), chronon_us))
         elif isinstance(unit, SelectUnit) and isinstance(detection, SelectState):
             found.append(detection.next_due(unit, state.tick))
@@ -450,9 +455,10 @@ def require_few_due(plan: EnginePlan, state: EngineState, came: Arrivals, until:
 def _require_few_periods(plan: EnginePlan, state: EngineState, since: int, until: int) -> None:
     """Raise `CannotRun` where PERIODIC would take place too often up to a time before which nothing comes."""
     for unit, detection in zip(plan.units, state.detection, strict=True):
-        if isinstance(unit, CompositeUnit) and isinstance(detection, CompositeState):
+        kernel = detection.kernel if isinstance(detection, OccurrenceState) else detection
+        if isinstance(unit, CompositeUnit) and isinstance(kernel, CompositeState):
             with refused_for(plan.classes[unit.places[0]]):
-                require_few_periods(unit.detector.graph, detection, since, until)
+                require_few_periods(unit.detector.graph, kernel, since, until)
     for of, one in zip(plan.triggers, state.triggers.each, strict=True):
         if of.detector is not None and one.detection is not None:
             try:

@@ -130,16 +130,16 @@ def _occurrences(
         if len(parts) == known:
             continue
         found = joined(parts[known:])
+        if owners.keys().isdisjoint(found.seq.tolist()):
+            continue
+        # Whether an event changes one that is there depends on all of its key.
+        versions = detecting.versions_of(plan, state, place, found, state.chronon.keys_found(place, known))
         rows: dict[int, list[int]] = {}
-        for row, seq in enumerate(found.seq.tolist()):
+        for row, seq in enumerate(versions.seq.tolist()):
             if seq in owners:
                 rows.setdefault(owners[seq], []).append(row)
-        if rows:
-            # Whether an event changes one that is there depends on all of its key.
-            met = state.chronon.keys_found(place, known)
-            versions = detecting.versions_of(plan, state, place, found, met)
-            for owner, own in rows.items():
-                lines.setdefault(owner, []).extend(version_lines(versions.at(np.array(own))))
+        for owner, own in rows.items():
+            lines.setdefault(owner, []).extend(version_lines(versions.at(np.array(own))))
     return lines
 
 

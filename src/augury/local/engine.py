@@ -169,9 +169,8 @@ def cannot_run(program: Program) -> tuple[Diagnostic, ...]:
             case MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None) | Cron() | Every() | None:
                 pass
             case MatchPlan() | CompositePlan():
-                message = f"this engine does not run ORDER BY OCCURRENCE yet, as `{name}` needs it to"
-                helps = ["leave the class out, and what is built on it"]
-                findings.error("E313", message, span, "cannot be run", helps=helps)
+                message = f"what `{name}` says changes with late versions, and a history at once has none"
+                findings.error("E313", message, span, "needs ticks", helps=[_WITH_TICKS])
             case SelectPlan():
                 message = f"SELECTs wait for ticks, and a history at once has none: `{name}` is not detected so"
                 findings.error("E313", message, span, "needs ticks", helps=[_WITH_TICKS])

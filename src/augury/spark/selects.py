@@ -36,7 +36,7 @@ from augury.algebra.select import NOW_PARAMETER, SelectPlan, quoted
 from augury.clock import EPOCH
 from augury.diagnostics import Findings
 from augury.duck.selects import runnable
-from augury.engine.plan import CannotRun, note_beyond
+from augury.engine.plan import CannotRun
 from augury.engine.ports import SelectFailed, SelectsBy, require_selects_by
 from augury.engine.rows import Rows
 from augury.engine.select_rows import rows_in
@@ -125,7 +125,6 @@ def selects_by(word: SelectsBy, spark: SparkSession, program: Program) -> SparkS
 def spark_selects(spark: SparkSession, program: Program) -> SparkSelects:
     """What runs the SELECTs of a program as Spark SQL; raises `CannotRun` for what no tick does, and Spark refuses."""
     findings = Findings()
-    note_beyond(program, findings)
     names = _names(program)
     classes = {key_of(plan.event_class.name): plan.event_class for plan in program.classes}
     found = SparkSelects(_session(spark), {}, names)

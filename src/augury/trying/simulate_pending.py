@@ -16,8 +16,9 @@ from augury.algebra.composite import Context
 from augury.algebra.scalar import Constant
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
-from augury.engine.state import EngineState, history_classes
+from augury.engine.state import EngineState
 from augury.engine.tick import next_tick
+from augury.engine.unit_kernels import history_classes
 from augury.graphs import Graph, written_of
 from augury.graphs.graph import AbsentForNode
 from augury.history.schedule import times_due

@@ -21,7 +21,8 @@ from augury.algebra.select import SelectPlan
 from augury.clock import show_duration, show_time
 from augury.engine.actions import key_fields
 from augury.engine.plan import EnginePlan
-from augury.engine.reading import nothing, read_again
+from augury.engine.reading import read_again
+from augury.engine.tables import nothing
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.event import EventClass, key_of
 from augury.history.merge import merge

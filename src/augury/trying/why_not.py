@@ -70,8 +70,12 @@ def why_not(simulation: Simulation, asked: Asked, seq: int | None = None) -> Not
     if seq is None and versions and (there := _there(record, asked, versions[-1], tick)) is not None:
         return there
     match asked.plan.derivation:
-        case MatchPlan() | CompositePlan():
+        case MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None):
             return _not_detected(record, asked, seq, tuple(versions))
+        case MatchPlan() | CompositePlan():
+            told = _gone(record, asked, versions[-1]) + "; " if versions else ""
+            sentence = f"{told}what an expression that is ordered by occurrence lacks is not told"
+            return NotThere(asked.text, tick, False, asked.event_class.name, sentence, versions=tuple(versions))
         case SelectPlan():
             return _not_selected(simulation, asked, tuple(versions))
         case Cron() | Every():

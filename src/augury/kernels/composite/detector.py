@@ -52,8 +52,6 @@ class Detector:
 
 def detector_of(plan: CompositePlan, flat: bool = True) -> Detector:
     """Compile a plan; raises `NotYet` for what cannot be run. Without `flat` it goes step by step: slower, the same."""
-    if plan.by_occurrence is not None:
-        raise NotYet("ORDER BY OCCURRENCE")
     graph = graph_of(plan)
     leaves = graph.leaves
     if len(leaves) > limits.COMPOSITE_LEAVES_MAX:

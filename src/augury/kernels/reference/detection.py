@@ -30,7 +30,7 @@ from augury.types import Double, Type
 
 
 class OrderByOccurrenceUnsupported(NotImplementedError):
-    """ORDER BY OCCURRENCE is not part of this oracle yet."""
+    """ORDER BY OCCURRENCE is not for this oracle, whose history comes in order: `bitemporal` corrects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ class Event:
 
     `values` has an entry per attribute, in the order of the class, as `augury.algebra.scalar.Constant` holds them
     (a TIMESTAMP is an int of microseconds). Times are microseconds; no `occ_time` withdraws the event. A complex
-    event has the `seq` of the version that completed it, and the constituents that it was made of.
+    event has the `seq` of the version that completed it, and the constituents that it was made of. In the order of
+    occurrence `det_time` is what the clock shows, and `detected` the det_time that masks see.
     """
 
     seq: int
@@ -40,11 +41,14 @@ class Event:
     occ_time: int | None
     det_time: int
     constituents: tuple[int, ...] = ()
+    detected: int | None = None
 
     def value(self, name: str) -> Value:
         """The attribute of that name, occ_time and det_time among them."""
-        if name in ("occ_time", "det_time"):
-            return self.occ_time if name == "occ_time" else self.det_time
+        if name == "occ_time":
+            return self.occ_time
+        if name == "det_time":
+            return self.det_time if self.detected is None else self.detected
         return next(value for key, value in self.values.items() if key_of(key) == key_of(name))
 
     def has(self, name: str) -> bool:

@@ -37,12 +37,18 @@ READ = -1
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A version at its place. `order` tells those at one place apart: class as declared, key, constituents, values."""
+    """A version at its place. `order` tells those at one place apart: class as declared, key, constituents, values.
+
+    An event of a class with ORDER BY OCCURRENCE is told at its place, and happens at `corrected_place`: see
+    `correcting`. Where the det_time of the version is the time of a clock, `detected` is when it was detected.
+    """
 
     version: Version
     place: Place
     order: tuple[Any, ...] = (READ,)
     is_read: bool = False
+    corrected_place: Place | None = None
+    detected: int | None = None
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -77,7 +83,7 @@ def selected_item(version: Version, declared: int) -> Item:
 
 def detected_item(found: Found, version: Version, declared: int, event_class: EventClass) -> Item:
     """An occurrence of a MATCH or COMPOSITE: right after what completed it."""
-    return Item(version, found.place, (declared, *_order(found, event_class)))
+    return Item(version, found.place, (declared, *order_of(found, event_class)))
 
 
 def occurrences(
@@ -86,7 +92,10 @@ def occurrences(
     """All occurrences of a class up to a tick: by place, then key, constituents, values."""
     seen = _history(plan, classes, items)
     events = [
-        Event(number, item.version.event_class, _by_name(classes, item.version), occ_time, item.version.det_time)
+        Event(
+            *(number, item.version.event_class, _by_name(classes, item.version), occ_time, item.version.det_time),
+            detected=item.detected,
+        )
         for number, item in enumerate(seen)
         if (occ_time := item.version.occ_time) is not None
     ]
@@ -107,7 +116,7 @@ def occurrences(
                     found.append(_found(plan, seen, _place_of_timer(seen, each), None, each))
         case _:
             raise AssertionError(f"{plan.event_class.name} is neither MATCH nor COMPOSITE")
-    return sorted(found, key=lambda one: (one.place, _order(one, plan.event_class)))
+    return sorted(found, key=lambda one: (one.place, order_of(one, plan.event_class)))
 
 
 def _history(plan: ClassPlan, classes: Mapping[str, EventClass], items: Iterable[Item]) -> list[Item]:
@@ -144,7 +153,8 @@ def _found(
     return Found(place, seq, one.occ_time, one.det_time, stored, tuple(sorted(numbers)))
 
 
-def _order(found: Found, event_class: EventClass) -> tuple[Any, ...]:
+def order_of(found: Found, event_class: EventClass) -> tuple[Any, ...]:
+    """What occurrences at one place are sorted by: key, constituents, values, occ_time."""
     key = key_values(event_class, found.values)
     return ranks(key), found.constituents, ranks(found.values), found.occ_time
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from augury.algebra.composite import CompositePlan
-from augury.algebra.expression import MatchPlan
+from augury.algebra.expression import ByOccurrence, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.select import SelectPlan
 from augury.event import EventClass, key_of
+from augury.kernels.reference.bitemporal.correcting import Corrected, said, turns
 from augury.kernels.reference.bitemporal.deciding import Action, Course, decide
 from augury.kernels.reference.bitemporal.detecting import (
     Found,
@@ -89,7 +90,7 @@ class _State:
 
     `made_of` is kept for events of SELECTs, `complex_parts` for each event of a MATCH or COMPOSITE the complex events
     that its newest version was made of when it took place; `items` are all versions ever, for MATCH and COMPOSITE, of
-    which `detected` are the occurrences so far, by class.
+    which `detected` are the occurrences so far, by class; `corrected` is for those with ORDER BY OCCURRENCE.
     """
 
     history: list[Version] = field(default_factory=list)
@@ -101,6 +102,7 @@ class _State:
     archive: list[Version] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     detected: dict[str, list[Found]] = field(default_factory=dict)
+    corrected: dict[str, Corrected] = field(default_factory=dict)
     origins: Origins = field(default_factory=lambda: Origins({}, {}))
     seq: int = 0
 
@@ -126,7 +128,7 @@ def run(
 
     The clock goes from the chronon of the first version on, or from that of `since`, if it was followed before.
     """
-    plans = _covered(program)
+    plans = list(program.classes)
     chronon_us = program.settings.chronon_us
     known = [(raw, timed(raw)) for raw in raws]
     untimed = tuple(Rejected(None, raw, Reason.NO_TIME) for raw, with_times in known if with_times is None)
@@ -146,14 +148,6 @@ def run(
     )
     ticks = tuple(_tick(program, plans, selects, state, by_tick.get(tick, []), tick) for tick in moments)
     return Run(ticks, tuple(state.history), dict(state.live), tuple(state.archive), untimed)
-
-
-def _covered(program: Program) -> list[ClassPlan]:
-    """The plans, in declared order; ORDER BY OCCURRENCE is not covered."""
-    for plan in program.classes:
-        if isinstance(plan.derivation, MatchPlan | CompositePlan):
-            assert plan.derivation.by_occurrence is None, f"{plan.event_class.name}: ORDER BY OCCURRENCE is not covered"
-    return list(program.classes)
 
 
 def _is_detected(plan: ClassPlan) -> bool:
@@ -234,6 +228,8 @@ def _derive(
         match plan.derivation:
             case None | Cron() | Every():
                 continue
+            case MatchPlan(by_occurrence=ByOccurrence()) | CompositePlan(by_occurrence=ByOccurrence()):
+                found[name] = _correct(plan, plans, state, declared[name], tick, program.settings.chronon_us)
             case MatchPlan() | CompositePlan():
                 found[name] = _detect(plan, plans, state, declared[name], tick, program.settings.chronon_us)
             case SelectPlan():
@@ -268,6 +264,20 @@ def _detect(
         state.take(version)
         state.items.append(detected_item(one, version, declared, event_class))
         versions.append(version)
+    return versions
+
+
+def _correct(
+    plan: ClassPlan, plans: Sequence[ClassPlan], state: _State, declared: int, tick: int, chronon_us: int
+) -> list[Version]:
+    """What a class with ORDER BY OCCURRENCE says since the tick before."""
+    corrected = state.corrected.setdefault(plan.event_class.name, Corrected())
+    versions: list[Version] = []
+    for turn in turns(plan, _classes(plans), corrected, list(state.items), tick, chronon_us):
+        for item in said(plan, declared, turn, state.live):
+            state.take(item.version)
+            state.items.append(item)
+            versions.append(item.version)
     return versions
 
 
