@@ -66,7 +66,7 @@ def _detected(record: Record, plan: ClassPlan, version: Version, versions_max: i
     constituents = version.constituents or ()
     if getattr(plan.derivation, "by_occurrence", None) is not None:
         note = "what is ordered by occurrence is told by its constituents only: which part each stands for is not told"
-        return _plainly(record, version, "a constituent"), note
+        return _plainly(record, version, constituents, "a constituent"), note
     if versions_max is not None and len(record.received) > versions_max:
         note = f"parts are told of histories of at most {versions_max:,} versions; `augury why` tells them of any"
         return _plainly(record, version, constituents, "a constituent"), note
