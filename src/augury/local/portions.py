@@ -49,14 +49,16 @@ class Portion:
             numbers = range(self.rows_before + 1, self.rows_before + 1 + table.num_rows)
             yield RawTable(self.source, table, numbers, base_name(path))
         else:
-            with path.open("rb", BUFFER_BYTES) as stream:
+            stream, _, _ = opened(path)
+            with stream:
                 lines = _Stretch(stream, self.begin, self.end)
                 yield from read_json_lines(self.source, lines, base_name(path), has_bom=self.begin == 0)
 
     def lines(self) -> int:
-        """How many lines begin in a stretch of text."""
+        """How many lines begin in a stretch of text; raises `Unreadable`."""
         assert self.end is not None, "a whole file is no stretch"
-        with Path(self.path).open("rb") as stream:
+        stream, _, _ = opened(Path(self.path))
+        with stream:
             # A line begins behind each line break, and the first where the file does.
             stream.seek(max(self.begin - 1, 0))
             left, found = self.end - 1 - stream.tell(), int(self.begin == 0)

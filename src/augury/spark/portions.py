@@ -54,7 +54,7 @@ class Portion(Protocol):
         ...
 
     def lines(self) -> int:
-        """How many lines begin in a stretch."""
+        """How many lines begin in a stretch; raises `Unreadable`."""
         ...
 
 
@@ -100,15 +100,16 @@ class _Ingest:
         source: Source = (portion.number, portion.source, portion.part)
         try:
             raws = list(portion.read())
+            # Lines that hold nothing count, too, for those of the next stretch.
+            counted = None if portion.part < 0 else portion.lines()
         except Unreadable as error:
             yield piece(SUMMARY, SUMMARY, pickle.dumps(Summary(unread=[(source, error.diagnostic)])))
             return
         rows = came(self.slots.program, raws, until_us=self.until_us)
         given = [source] * len(raws)
         summary = summary_of(rows, given, raws)
-        if portion.part >= 0:
-            # Lines that hold nothing count, too, for those of the next stretch.
-            summary.rows[source] = portion.lines()
+        if counted is not None:
+            summary.rows[source] = counted
         yield from typed_pieces(self.slots, rows, given, summary)
 
 
