@@ -28,7 +28,7 @@ from augury.history.arrivals import Arrivals, arrivals
 from augury.history.raw import RawRows
 from augury.kernels.reference.bitemporal import Raw, Run
 from augury.kernels.sealed import UnfitState
-from tests.bitemporal.corpus import BY_OCCURRENCE, Case, cases
+from tests.bitemporal.corpus import BY_OCCURRENCE, Case, cases, program_of, raws_of, until_of
 from tests.bitemporal.generate import Generated
 from tests.bitemporal.generate_corrections import generate_corrected
 from tests.bitemporal.local import Known, local, raw_rows, run_of
@@ -134,6 +134,14 @@ def test_what_falls_apart_by_a_key_does_so_by_occurrence_unless_the_newest_of_al
 
     assert slots(derivation) == 3
     assert slots(derivation.replace("OCCURRENCE", "OCCURRENCE ALLOWING 5s")) == 1
+
+
+def test_engines_of_slots_do_together_what_one_does_over_the_corpus() -> None:
+    for number, case in enumerate(CASES):
+        program = program_of(case)
+        raws = tuple(raws_of(case, program))
+        until = until_of(case) or max(raw.det_time or 0 for raw in raws) + program.settings.chronon_us
+        same(Generated(case["program"], program, {}, raws, until), number)
 
 
 @pytest.mark.parametrize("block", range(2))

@@ -18,17 +18,19 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+import numpy as np
+
 from augury import types as t
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Program
 from augury.algebra.select import SelectPlan, Whole
 from augury.engine.keys import Apart, composite_ways, match_ways
-from augury.engine.occurrence_state import has_timers
+from augury.engine.occurrence_state import has_timers, wanted
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.select_parts import parts_of
 from augury.engine.trigger_plan import classes_of, rule_calls
-from augury.engine.unit_kernels import by_occurrence, history_classes
+from augury.engine.unit_kernels import by_occurrence, history_classes, places_of
 from augury.event import ClassKind, EventClass, key_of
 
 _WAYS_MAX: Final = 16
@@ -138,10 +140,13 @@ def _components(plan: EnginePlan) -> Iterator[tuple[int, ...]]:
 
 
 def _joined(plan: EnginePlan, unit: Unit) -> set[int]:
-    """The classes that a unit makes and reads: of a MATCH for which all events count, every class of its history."""
+    """The classes that a unit makes and reads; every class of its history, if all events count for it."""
     match unit:
         case SelectUnit():
             return {unit.place, *unit.reads}
+        case MatchUnit() | CompositeUnit() if _by_newest(unit):
+            codes = (*plan.received, *unit.reads)
+            return {*places_of(unit), *(codes[code] for code in np.flatnonzero(wanted(plan, unit)).tolist())}
         case MatchUnit():
             return {unit.place, *_read(plan, unit, match_ways(unit.detector, history_classes(plan, unit)))}
         case CompositeUnit():
