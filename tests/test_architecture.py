@@ -66,8 +66,12 @@ VERBS = {
     *("cli_store", "cli_triggers", "cli_trying", "cli_test", "cli_warm"),
 }
 ALLOWED |= {verbs: set(ALLOWED) for verbs in VERBS}
-ALLOWED |= {verbs: ALLOWED[verbs] | {"cli_asking"} for verbs in ("cli_client", "cli_triggers")}
-ALLOWED["cli_server"] |= {"cli_detectors"}  # both take a program, and go on
+ALLOWED |= {
+    verbs: ALLOWED[verbs] | {"cli_asking"} for verbs in ("cli_client", "cli_triggers", "cli_detectors", "cli_actions")
+}
+ALLOWED |= {
+    verbs: ALLOWED[verbs] | {"cli_detectors"} for verbs in ("cli_server", "cli_actions")
+}  # all go on, and are asked
 ALLOWED["cli"] = set(ALLOWED)
 ALLOWED["__main__"] = {"cli"}
 
@@ -206,6 +210,7 @@ PAST_ITS_FILES = {
     "local/store": "databases are behind SQLAlchemy, with a lock beside; worlds have the store in memory",
     "local/inserting.py": "the database that actions are inserted into: SQLAlchemy holds the connection",
     "local/querying.py": "the database that a detector asks: SQLAlchemy holds the connection",
+    "local/portions.py": "tasks of Spark read files by themselves, in no world, on whichever machine they run",
     "actions/mail.py": "smtplib holds the connection, in a thread of its own",
     "actions/kafka.py": "the client library holds its connections and threads",
     "actions/mqtt.py": "the client library holds its connection and thread",

@@ -89,6 +89,12 @@ class _Stretch:
         return line
 
 
+def can_be_read_again(path: str) -> bool:
+    """Whether a path is that of a folder or a plain file, or of nothing at all; a pipe is read once, and then empty."""
+    found = Path(path)
+    return found.is_file() or found.is_dir() or not found.exists()
+
+
 def portions_of(path: str, portion_bytes: int | None = PORTION_BYTES) -> list[Portion]:
     """The portions of a file or of all files of a folder, by name; None leaves files whole. Raises `Unreadable`."""
     files, _ = data_files(Path(path))

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from augury.algebra.program import Program
@@ -35,7 +34,7 @@ from augury.history.values import moment_us
 from augury.lake.errors import LakeError
 from augury.local.engine import Detected, cannot_run, detect_in
 from augury.local.kernel import CannotRun, match_kernel
-from augury.local.portions import portions_of
+from augury.local.portions import can_be_read_again, portions_of
 from augury.local.sources import read_events
 from augury.local.summary import counted as how_many
 from augury.local.summary import errors_of, rejections, summary_of
@@ -286,7 +285,7 @@ def _by_ticks_elsewhere(
 
 def _events_of(path: str, world: Environment, *, is_here: bool = False, is_whole: bool = False) -> dict[str, Any]:
     """Files for tasks to read, whole or in portions; else, and where there is no file to be read twice, the events."""
-    if is_here or path == "-" or (Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir())):
+    if is_here or path == "-" or not can_be_read_again(path):
         return {"events": read_events(path, world)}
     return {"portions": portions_of(path, None) if is_whole else portions_of(path)}
 

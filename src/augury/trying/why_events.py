@@ -24,7 +24,6 @@ from augury.kernels.match.past import TooManyValues
 from augury.kernels.match.why import why as why_match
 from augury.kernels.told import Absence, Constituent, Instant, NotAnOccurrence, Why
 from augury.trying.simulate_record import SELECTED, Record, Version
-from augury.trying.why_gathered import gathered, is_gathered
 
 WHY_VERSIONS_MAX: Final = 500
 """A history of more versions is not read again for each event that was found in it."""
@@ -135,6 +134,8 @@ def _places(record: Record, version: Version) -> list[int | None]:
 def _selected(record: Record, select: SelectPlan, version: Version, versions_max: int | None) -> tuple[Why | None, str]:
     if version.is_withdrawal:
         return None, "the SELECT no longer gives its row"
+    from augury.trying.why_gathered import gathered, is_gathered  # only now: it loads DuckDB
+
     if not is_gathered(record, select):
         return _plainly(record, version, version.constituents or (), A_ROW), ""
     origin = f"its row comes of an aggregate, DISTINCT, window or the like over {', '.join(select.reads)}"
