@@ -106,7 +106,7 @@ def serving(*, has_triggers: bool) -> Iterator[tuple[int, int]]:
         )
         try:
             assert server.stdout is not None
-            said = server.stdout.readline()
+            said = server.stdout.readline() + server.stdout.readline()  # that it is open, and where it listens
             assert "listens at" in said, said + server.stdout.read()
             yield int(said.rpartition(":")[2]), server.pid
         finally:

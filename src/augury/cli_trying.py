@@ -43,8 +43,8 @@ class Output(StrEnum):
     JSON = "json"
 
 
-IN_PROCESS = {"simulate", "test", "why", "why-not"}
-"""The verbs that run a program here and now, on events from files."""
+IN_PROCESS = {"serve", "simulate", "test", "why", "why-not"}
+"""The verbs that run a program in this very process, and hand no frames to pyarrow by themselves."""
 
 ProgramFile = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")]
 Events = Annotated[
@@ -78,7 +78,8 @@ class _NoPandas(MetaPathFinder):
 def load_arrow_alone() -> None:
     """Load pyarrow without pandas, which it looks for once, when it first converts anything: a third of a second.
 
-    For a process of our own only, into which no frame can come: pyarrow will not know one.
+    For a process of our own only: pyarrow does not know a frame by itself then, but where it is asked to make a table of
+    one, as for a detector in Python that gives one, it looks again.
     """
     import pyarrow as pa
 

@@ -78,6 +78,8 @@ CLIENTS = 4
 ACCOUNTS = 6
 PAUSE_SECONDS_MAX = 0.06
 READY_SECONDS_MAX = 5.0
+READY_CPU_SECONDS_MAX = 3.5
+WAITS_MAX = 4.0
 ANSWER_SECONDS_MAX = 40.0
 BLOCK_SECONDS = 18.0
 """Ten blocks of ten kills take three minutes at most: on a busy machine there are fewer."""
@@ -318,6 +320,7 @@ def kill(serve: Serve, folder: Path, seed: int, times: int, seconds: float, stor
         raise
     assert life.kills >= min(times, 3)
     assert max(life.ready_cpu_seconds) < READY_SECONDS_MAX, life.ready_cpu_seconds
+    assert statistics.median(life.ready_cpu_seconds) < READY_CPU_SECONDS_MAX, life.ready_cpu_seconds
     counted = {
         "kills": life.kills,
         "acknowledged": sum(len(one.acknowledged) for one in clients),
@@ -339,9 +342,9 @@ def test_nothing_is_lost_or_doubled_though_it_is_killed(
 ) -> None:
     life = kill(serve, tmp_path, block, 10, BLOCK_SECONDS)
     record_property(KILLS, life.kills)
-    # By the clock what else the machine does counts, too: the quickest of a block was least in its way.
-    assert min(life.ready_seconds) < READY_SECONDS_MAX, life.ready_seconds
-    assert statistics.median(life.ready_seconds) < 4 * READY_SECONDS_MAX, life.ready_seconds
+    # By the clock what else the machine does counts, too: where more want to run than can, each waits its turn.
+    waits = min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), WAITS_MAX)
+    assert statistics.median(life.ready_seconds) < READY_SECONDS_MAX * waits, (life.ready_seconds, waits)
 
 
 @pytest.mark.soak
