@@ -78,7 +78,7 @@ class _NoPandas(MetaPathFinder):
 def load_arrow_alone() -> None:
     """Load pyarrow without pandas, which it looks for once, when it first converts anything: a third of a second.
 
-    For a process of our own only: pyarrow does not know a frame by itself then, but where it is asked to make a table of
+    For a process of our own only: pyarrow does not know a frame by itself then. Where it is asked to make a table of
     one, as for a detector in Python that gives one, it looks again.
     """
     import pyarrow as pa
