@@ -56,7 +56,7 @@ def told_of(state: MatchState) -> object:
 
 
 def same(one: Occurrences, other: Occurrences) -> bool:
-    columns = ("seq", "occ_time", "det_time", "kind", "revision")
+    columns = ("seq", "occ_time", "det_time", "kind")
     alike = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in columns)
     lists = one.constituents.to_pylist() == other.constituents.to_pylist()
     return alike and lists and one.values.equals(other.values) and one.errors == other.errors

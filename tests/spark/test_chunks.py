@@ -102,7 +102,7 @@ def table(seed: int, count: int) -> pa.Table:
 
 def told(found: Any) -> list[object]:
     """Every column of every class, and what was counted."""
-    columns = ("seq", "occ_time", "det_time", "kind", "revision")
+    columns = ("seq", "occ_time", "det_time", "kind")
     return [
         (
             of.event_class.name,

@@ -19,7 +19,6 @@ from augury.engine.lines import lines
 from augury.event import key_of
 from augury.history.raw import Broken, RawRows, RawTable
 from augury.kernels.batch import WITHDRAW, Batch, Occurrences
-from augury.kernels.revision import corrections
 from augury.local.engine import detect
 from augury.local.kernel import match_kernel
 from augury.local.sources import tables_of
@@ -128,14 +127,13 @@ def test_stages_of_one_key_share_a_task_and_the_columns_of_classes() -> None:
     assert list(groups[0].histories.values()) == [tuple(range(6))], "Next and Gap count events of one history"
 
 
-def test_kinds_and_revisions_are_the_same_after_a_journey() -> None:
+def test_kinds_are_the_same_after_a_journey() -> None:
     found = next(o for o in detect(program("keyed"), tables_of(events(1, 150)), match_kernel).occurrences if len(o) > 3)
-    corrected = replace(corrections(found, found.at(np.arange(2, len(found)))), errors=3)
-    assert corrected.kind.tolist() == [WITHDRAW] * 2
+    corrected = replace(found.at(np.arange(2)), kind=np.full(2, WITHDRAW, np.uint8), errors=3)
     lanes = {lane: value_name(0, i) for (_, i), lane in result_lanes([found.event_class]).items()}
     again = occurrences_of(occurrence_table([corrected]).rename_columns(lanes), found.event_class)
-    assert (str(again.kind.dtype), str(again.revision.dtype)) == ("uint8", "int64")
-    assert (again.kind.tolist(), again.revision.tolist(), again.errors) == ([WITHDRAW] * 2, [1, 1], 3)
+    assert str(again.kind.dtype) == "uint8"
+    assert (again.kind.tolist(), again.errors) == ([WITHDRAW] * 2, 3)
 
 
 def test_raw_events_are_the_same_after_a_journey() -> None:

@@ -103,10 +103,7 @@ def _as_occurrences(place: int, versions: ClassVersions) -> Occurrences:
     kind = np.where(versions.change == WITHDRAWN, WITHDRAW, ASSERT).astype(np.uint8)
     lists = versions.constituents
     assert lists is not None, "it is a complex class"
-    zeros = np.zeros(len(versions), np.int64)
-    return Occurrences(
-        versions.event_class, seq, versions.occ_time, versions.det_time, kind, zeros, versions.values, lists
-    )
+    return Occurrences(versions.event_class, seq, versions.occ_time, versions.det_time, kind, versions.values, lists)
 
 
 def detect(

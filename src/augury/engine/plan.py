@@ -207,7 +207,8 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
                 into = tuple((member.event_class, _feeds(member)) for member in run.members)
                 at = tuple(places[key_of(one)] for one in run.names)
                 with refused_for(plan):
-                    detector = composite.detector_of(run.plan, flat=flat)
+                    # By occurrence many versions are gone through again at once, where flat arrays pay.
+                    detector = composite.detector_of(run.plan, flat=flat or run.plan.by_occurrence is not None)
                 units.append(CompositeUnit(at, detector, into, _complex_read(program, plan, places)))
             case SelectPlan() as found:
                 units.append(_select_unit(program, place, found, places))

@@ -72,8 +72,7 @@ class Batch:
 class Occurrences:
     """The events of one complex class, by `seq`, key and constituents; a row each in all columns.
 
-    `kind` says whether a row states an occurrence or takes it back, `revision` how often what was said of it has been
-    corrected: 0 is as it was said first. Kernels say everything for the first time; `kernels.revision` corrects it.
+    `kind` says whether a row states an occurrence or takes it back; kernels state, `engine.by_occurrence` takes back.
     `values` has a column per attribute of the class, as a Batch has; `constituents` are ascending lists of the `seq`
     of subscribed versions. `errors` is how often a mask, WHERE or RETURN was NULL because of an error, `dropped` how
     many events were let go because too many waited for others.
@@ -84,7 +83,6 @@ class Occurrences:
     occ_time: Integers
     det_time: Integers
     kind: npt.NDArray[np.uint8]
-    revision: Integers
     values: pa.Table
     constituents: pa.Array
     errors: int = 0
@@ -101,9 +99,9 @@ class Occurrences:
         constituents: pa.Array,
         errors: int = 0,
     ) -> Occurrences:
-        """Occurrences as they are said first: all of them asserted, none corrected."""
-        kind, revision = np.full(len(seq), ASSERT, np.uint8), np.zeros(len(seq), np.int64)
-        return cls(event_class, seq, occ_time, det_time, kind, revision, values, constituents, errors)
+        """Occurrences as kernels say them: all of them asserted."""
+        kind = np.full(len(seq), ASSERT, np.uint8)
+        return cls(event_class, seq, occ_time, det_time, kind, values, constituents, errors)
 
     def __len__(self) -> int:
         """How many there are."""
@@ -118,7 +116,6 @@ class Occurrences:
             occ_time=self.occ_time[places],
             det_time=self.det_time[places],
             kind=self.kind[places],
-            revision=self.revision[places],
             values=self.values.take(rows) if self.values.num_columns else self.values,
             constituents=self.constituents.take(rows),
         )
@@ -134,7 +131,6 @@ def joined(parts: Sequence[Occurrences]) -> Occurrences:
         np.concatenate([part.occ_time for part in parts]),
         np.concatenate([part.det_time for part in parts]),
         np.concatenate([part.kind for part in parts]),
-        np.concatenate([part.revision for part in parts]),
         pa.concat_tables([part.values for part in parts]),
         pa.concat_arrays([part.constituents for part in parts]),
         sum(part.errors for part in parts),

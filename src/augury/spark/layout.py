@@ -52,7 +52,7 @@ HISTORY_COLUMNS: Final = ("kind", "seq", "rank", "occ_time", "det_time", "consti
 """What a later class reads of an occurrence. `rank` is its number in its task, where all are in the order of the
 contract; what stands at one place and comes from several tasks is put in order again."""
 
-OCCURRENCE_COLUMNS: Final = (*HISTORY_COLUMNS, "revision")
+OCCURRENCE_COLUMNS: Final = HISTORY_COLUMNS
 
 Place = tuple[int, int]
 """An attribute: the number of its class, and its own."""
@@ -178,11 +178,11 @@ def _member_table(number: int, found: Occurrences, lanes: Names, types: Mapping[
     """The occurrences of one class, with the columns of all."""
     constituents = one_array(found.constituents).cast(pa.list_(pa.int64()))
     rank = pa.array(np.arange(len(found)))
-    kind, revision = pa.array(found.kind.astype(np.int8)), pa.array(found.revision)
+    kind = pa.array(found.kind.astype(np.int8))
     times = (pa.array(found.occ_time), pa.array(found.det_time))
     columns = {"what": pa.array(np.full(len(found), OCCURRENCE, np.int8))}
     columns |= {"member": pa.array(np.full(len(found), number, np.int16))}
-    columns |= zip(OCCURRENCE_COLUMNS, (kind, pa.array(found.seq), rank, *times, constituents, revision), strict=True)
+    columns |= zip(OCCURRENCE_COLUMNS, (kind, pa.array(found.seq), rank, *times, constituents), strict=True)
     own = {lanes[number, i]: found.values.column(i) for i in range(len(found.event_class.attributes))}
     for name, of in types.items():
         columns[name] = one_array(own[name]).cast(of) if name in own else pa.nulls(len(found), of)
@@ -284,7 +284,6 @@ def occurrences_of(table: pa.Table, event_class: EventClass) -> Occurrences:
         integers(table, "occ_time")[order],
         integers(table, "det_time")[order],
         integers(table, "kind")[order].astype(np.uint8),
-        integers(table, "revision")[order],
         pa.table(values),
         one_array(table.column("constituents").take(rows)).cast(pa.list_(pa.int64())),
         errors,

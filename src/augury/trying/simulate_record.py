@@ -290,10 +290,9 @@ class Record:
             # A number of its own for each, over all ticks: what takes place at one stands there and nowhere else.
             seq = _selected_seq(place, versions.number)
         kind = np.where(versions.change == WITHDRAWN, WITHDRAW, ASSERT).astype(np.uint8)
-        zeros = np.zeros(len(versions), np.int64)
         assert versions.constituents is not None, "it is a complex class"
         return Occurrences(
-            event_class, seq, versions.occ_time, versions.det_time, kind, zeros, versions.values, versions.constituents
+            event_class, seq, versions.occ_time, versions.det_time, kind, versions.values, versions.constituents
         )
 
 
