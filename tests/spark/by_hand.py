@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from augury.event import EventClass, key_of
 from augury.kernels.batch import ASSERT
 from augury.kernels.columns import arrow_type
-from augury.spark.layout import HISTORY_COLUMNS, OCCURRENCE, OCCURRENCE_COLUMNS, result_lanes, value_name
+from augury.spark.layout import HISTORY_COLUMNS, OCCURRENCE, result_lanes, value_name
 from augury.spark.stage import Group
 
 
 def schema_of(classes: Sequence[EventClass]) -> pa.Schema:
     """What `Detect` gives of these classes."""
-    kinds = [pa.int8(), *[pa.int64()] * 4, pa.list_(pa.int64()), pa.int64()]
-    heads = [("what", pa.int8()), ("member", pa.int16()), *zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
+    kinds = [pa.int8(), *[pa.int64()] * 4, pa.list_(pa.int64())]
+    heads = [("what", pa.int8()), ("member", pa.int16()), *zip(HISTORY_COLUMNS, kinds, strict=True)]
     types = {name: arrow_type(classes[m].attributes[i].type) for (m, i), name in result_lanes(classes).items()}
     return pa.schema([*heads, *types.items()])
 
@@ -30,7 +30,7 @@ def schema_of(classes: Sequence[EventClass]) -> pa.Schema:
 def of_member(group: Group, member: int, found: pa.Table) -> pa.Table:
     """What a group found of one of its classes, whose attributes are then those of class 0."""
     lanes = result_lanes(group.found)
-    heads = ["what", *OCCURRENCE_COLUMNS]
+    heads = ["what", *HISTORY_COLUMNS]
     table = found.filter(pc.equal(found["member"], member))
     values = {value_name(0, i): table[lanes[member, i]] for i in range(len(group.found[member].attributes))}
     return pa.table({**{name: table[name] for name in heads}, **values})

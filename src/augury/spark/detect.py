@@ -28,7 +28,7 @@ from augury.spark.layout import (
     DROPPED,
     END,
     ERRORS,
-    OCCURRENCE_COLUMNS,
+    HISTORY_COLUMNS,
     REJECTED,
     REJECTED_COLUMNS,
     VERSION,
@@ -317,7 +317,7 @@ def _of_member(made: DataFrame, group: Group, member: int) -> DataFrame:
     lanes, attributes = result_lanes(group.found), range(len(group.found[member].attributes))
     values = [f.col(lanes[member, i]).alias(value_name(0, i)) for i in attributes]
     own = made if len(group.found) == 1 else made.where(f.col("member") == member)
-    return own.select("what", *OCCURRENCE_COLUMNS, *values)
+    return own.select("what", *HISTORY_COLUMNS, *values)
 
 
 # ---- columns of the result ---------------------------------------------------------------------------------------

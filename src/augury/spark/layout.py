@@ -52,8 +52,6 @@ HISTORY_COLUMNS: Final = ("kind", "seq", "rank", "occ_time", "det_time", "consti
 """What a later class reads of an occurrence. `rank` is its number in its task, where all are in the order of the
 contract; what stands at one place and comes from several tasks is put in order again."""
 
-OCCURRENCE_COLUMNS: Final = HISTORY_COLUMNS
-
 Place = tuple[int, int]
 """An attribute: the number of its class, and its own."""
 
@@ -130,9 +128,9 @@ def rows_schema(classes: Sequence[EventClass], lanes: Names, positions: Iterable
 
 def occurrence_schema(classes: Sequence[EventClass]) -> s.StructType:
     """What the task of a group gives: occurrences of its classes, `member` says of which, and what it counts."""
-    kinds = [s.ByteType(), *[s.LongType()] * 4, s.ArrayType(s.LongType()), s.LongType()]
+    kinds = [s.ByteType(), *[s.LongType()] * 4, s.ArrayType(s.LongType())]
     fields = [s.StructField("what", s.ByteType()), s.StructField("member", s.ShortType())]
-    fields += [s.StructField(name, kind) for name, kind in zip(OCCURRENCE_COLUMNS, kinds, strict=True)]
+    fields += [s.StructField(name, kind) for name, kind in zip(HISTORY_COLUMNS, kinds, strict=True)]
     of_lane = {name: classes[member].attributes[i].type for (member, i), name in result_lanes(classes).items()}
     return s.StructType([*fields, *(s.StructField(name, spark_type(of)) for name, of in of_lane.items())])
 
@@ -182,7 +180,7 @@ def _member_table(number: int, found: Occurrences, lanes: Names, types: Mapping[
     times = (pa.array(found.occ_time), pa.array(found.det_time))
     columns = {"what": pa.array(np.full(len(found), OCCURRENCE, np.int8))}
     columns |= {"member": pa.array(np.full(len(found), number, np.int16))}
-    columns |= zip(OCCURRENCE_COLUMNS, (kind, pa.array(found.seq), rank, *times, constituents), strict=True)
+    columns |= zip(HISTORY_COLUMNS, (kind, pa.array(found.seq), rank, *times, constituents), strict=True)
     own = {lanes[number, i]: found.values.column(i) for i in range(len(found.event_class.attributes))}
     for name, of in types.items():
         columns[name] = one_array(own[name]).cast(of) if name in own else pa.nulls(len(found), of)

@@ -56,7 +56,7 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
             case None | MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None) | Cron() | Every():
                 pass
             case MatchPlan() | CompositePlan():
-                raise not_yet("ORDER BY OCCURRENCE at once", plan.event_class)
+                raise not_yet("ORDER BY OCCURRENCE", plan.event_class)
             case SelectPlan():
                 raise not_yet("SELECT", plan.event_class)
     declared = {key_of(plan.event_class.name): number for number, plan in enumerate(program.classes)}
