@@ -47,8 +47,8 @@ def test_a_row_is_made_of_the_rows_that_were_joined() -> None:
 
 def test_what_cannot_be_run_is_refused_at_once() -> None:
     event = "CREATE MUTABLE SUBSCRIBED EVENT CLASS A (k INT) ID (k) LIFESPAN (1d);"
-    ordered = "CREATE COMPLEX EVENT CLASS C (k INT) ID (k) AS MATCH A(k) ORDER BY OCCURRENCE;"
-    with pytest.raises(CannotRun, match="ORDER BY OCCURRENCE"):
+    ordered = "CREATE COMPLEX EVENT CLASS C (k INT) ID (k) AS MATCH A(k)[occTime < detTime] ORDER BY OCCURRENCE;"
+    with pytest.raises(CannotRun, match="goes by occTime, and cannot ask for detTime"):
         LocalEngine(augury.compile(event + ordered))
     rule = "RULE R (k INT) ACTION a(k); TRIGGER t (int k) TRIGGEREVENT A RULESTRUC R(k);"
     with LocalEngine(augury.compile(event + rule)) as engine:

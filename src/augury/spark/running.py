@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from augury.algebra.program import Program
 from augury.duck.selects import runnable
 from augury.engine.ledger import Ledger
+from augury.engine.plan import engine_plan
 from augury.engine.ports import SelectsBy
 from augury.engine.progress import Far, Tell, counting, size_of
 from augury.history.raw import Raw
@@ -41,8 +42,9 @@ def run_by_ticks(
 
     `tell` hears how far it is: of a batch which tasks are done, of a stream also rows, ticks and lag.
     """
+    engine_plan(program)  # refuse what does not run before a JVM is started
     if selects == "duckdb":
-        runnable(program)  # refuse what does not run before a JVM is started
+        runnable(program)
     if store is not None:
         _require_unused(store)
     raws = list(counting(events, tell))

@@ -24,6 +24,7 @@ from pyspark.sql.utils import is_remote
 
 from augury.algebra.program import Program
 from augury.clock import parse_duration, show_time
+from augury.engine.plan import engine_plan
 from augury.engine.ports import SelectsBy, require_selects_by
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.values import Moment, as_microseconds
@@ -312,6 +313,7 @@ def watch(
         )
     spark = stream.sparkSession
     ran_by = selects_by(selects, spark, program)
+    engine_plan(program)  # refuse what does not run before a folder is made
     if stream.columns != PIECES.names:
         require_fit(program, stream)
         stream = stream if is_lines(stream) else declared(program, stream, *SAYS_WHERE)
