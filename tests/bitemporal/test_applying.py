@@ -267,21 +267,58 @@ def test_a_class_without_history_may_be_declared_otherwise(store_url: str) -> No
     assert (row["account"], row["how"]) == (2**40, "cash")
 
 
-def test_what_is_no_longer_there_cannot_be_worked_out(store_url: str) -> None:
-    retain = "SET HISTORY RETAIN 1s;\n"
-    with LocalEngine(program(retain + ORDER + TRIGGER_ON_ORDER), store_url, snapshot_versions_min=1) as engine:
-        for n in range(40):
-            engine.post({"event": "Order", "det_time": (START + n * SECOND) / SECOND, "account": n % 2, "amount": n})
-            engine.advance_to(tick_at(n + 1))
-        planned = engine.plan(program(retain + ORDER + TRIGGER_ON_ORDER + LARGE))
-        assert "are left by SET HISTORY RETAIN" in planned.refused[0].message
-        engine.apply(program(retain + ORDER))
-        assert engine.program.triggers == ()
+RETAIN = "SET HISTORY RETAIN 1s;\n"
+THIRD = """
+CREATE COMPLEX EVENT CLASS Third (account INT, amount INT) ID () LIFESPAN (-1)
+  AS COMPOSITE Order{3} PARTITION BY account CONTEXT CHRONICLE RETURN Order.account AS account, Order.amount AS amount
+  ON ANNOUNCEMENT DO praise(new.account);
+"""
 
 
-TRIGGER_ON_ORDER = """
+def ordered(engine: LocalEngine, begin: int, end: int) -> None:
+    for n in range(begin, end):
+        engine.post({"event": "Order", "det_time": (START + n * SECOND) / SECOND, "account": n % 2, "amount": n})
+        engine.advance_to(tick_at(n + 1))
+
+
+def test_classes_that_stay_go_on_where_the_history_is_no_longer_whole(store_url: str, tmp_path: Path) -> None:
+    before, after = program(RETAIN + ORDER + THIRD), program(RETAIN + ORDER + THIRD + LARGE)
+    with LocalEngine(before, str(tmp_path / "undisturbed.db")) as undisturbed:
+        ordered(undisturbed, 0, 60)
+        wanted = histories(undisturbed)
+    with LocalEngine(before, store_url, snapshot_versions_min=1) as engine:
+        ordered(engine, 0, 40)
+        left = engine.history("Order").num_rows
+        assert left < 40
+        planned = engine.plan(after)
+        assert not planned.refused
+        assert any("what SET HISTORY RETAIN has left" in line for line in planned.lines())
+        changes = engine.apply(after)
+        assert changes.of(Kind.CLASS)["third"].state is State.KEPT
+        assert [row["amount"] for row in engine.history("Large").to_pylist()][-2:] == [38, 39]
+        ordered(engine, 40, 50)
+    # It goes on from what the store has kept, too.
+    with LocalEngine(after, store_url, snapshot_versions_min=1) as engine:
+        ordered(engine, 50, 60)
+        found = histories(engine)
+        assert [row["amount"] for row in found.pop("Large")][-2:] == [58, 59]
+        assert found == wanted
+        assert wanted["Third"]
+
+
+def test_a_class_that_comes_back_without_its_history_is_refused(store_url: str) -> None:
+    with LocalEngine(program(RETAIN + ORDER + PAID), store_url, snapshot_versions_min=1) as engine:
+        ordered(engine, 0, 40)
+        engine.apply(program(RETAIN + PAID))
+        [refused] = engine.plan(program(RETAIN + ORDER + PAID)).refused
+        assert "are left by SET HISTORY RETAIN" in refused.message
+        engine.apply(program(RETAIN + PAID + TRIGGER_ON_PAID))
+        assert len(engine.program.triggers) == 1
+
+
+TRIGGER_ON_PAID = """
 RULE Note (account INT) ACTION note(account);
-TRIGGER Orders () TRIGGEREVENT Order RULESTRUC Note(Order.account);
+TRIGGER Payments () TRIGGEREVENT Paid RULESTRUC Note(Paid.account);
 """
 
 

@@ -145,6 +145,16 @@ def test_what_is_new_is_derived_from_the_history_and_what_is_not_goes_on(run: Ru
     assert {row["idempotency_key"] for row in actions if row["action"] == "thank"} == old
 
 
+def test_what_came_before_a_change_leaves_after_it(run: Run) -> None:
+    before, after = compile(ORDERS), compile(ORDERS + LARGE)
+    run.take(before, 0, 60)
+    run.take(after, 60, COUNT)
+    assert history(run.store).now("Order").num_rows
+    run.finish(after, COUNT + 600)
+    found = history(run.store)
+    assert [found.now(name).num_rows for name in ("Order", "Payment", "Visit", "Paid", "Popular", "Large")] == [0] * 6
+
+
 def test_a_chosen_time_limits_what_is_derived_anew(run: Run) -> None:
     before, after = compile(ORDERS), compile(ORDERS + LARGE)
     run.take(before, 0, 60)

@@ -76,8 +76,8 @@ class Adoption:
     """A program that takes the place of the one before, after the last committed tick.
 
     `derived` are the complex classes whose history is another now, by the names that they are matched by; what they had
-    found before is put aside. `purged` are the current versions of events that have left, of all classes, where that is
-    another; None: it is as it was. `begun` are the triggers that begin after the last tick.
+    found before is put aside. `purged` are the current versions of events that have left, of classes of which these are
+    others now; None: of none. `begun` are the triggers that begin after the last tick.
     """
 
     program: Program

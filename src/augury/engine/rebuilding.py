@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from augury.engine.grafting import Grown, grafted, kept_of
 from augury.engine.plan import EnginePlan
 from augury.engine.saved_triggers import loaded_trigger, saved_trigger
 from augury.engine.snapshot import loaded_state, saved_state, ticks_again
@@ -25,12 +26,14 @@ Parts = list[tuple[int, ClassVersions]]
 class Rebuilt:
     """A state of a program, and what its complex classes have found up to it.
 
-    `derived` and `purged` are by the names that classes are matched by; None: nothing was worked out again.
+    `derived` and `purged` are by the names that classes are matched by, and have those that were worked out again;
+    None: nothing was. `kept` are the classes that were not, though others were.
     """
 
     state: EngineState
     derived: dict[str, Parts] | None = None
     purged: dict[str, Parts] | None = None
+    kept: frozenset[str] = frozenset()
 
 
 def carried_over(old: EnginePlan, new: EnginePlan, state: EngineState, kept: Collection[str]) -> Rebuilt:
@@ -56,19 +59,29 @@ def worked_out(
     kept: Collection[str],
     reads: Iterable[tuple[int, tuple[ClassVersions, ...]]],
     ports: Ports,
+    same: Collection[str] = (),
 ) -> Rebuilt:
-    """The state that the history gives under the new program, up to the tick of the state."""
+    """The state that the history gives under the new program, up to the tick of the state.
+
+    Where the history is not whole, `same` are the classes that mean the same, which go on as they were.
+    """
     assert state.tick is not None, "there is a history"
-    bare = _without_triggers(new)
+    bare, bare_old = _without_triggers(new), _without_triggers(old)
     found = initial(bare)
+    stays = kept_of([bare_old], bare, same)
+    names = [key_of(one.event_class.name) for one in new.classes]
     derived: dict[str, Parts] = {}
-    purged: dict[str, Parts] = {}
+    purged: dict[str, Parts] = {name: [] for name in names if name not in stays}
     for ticked in ticks_again(bare, found, reads, state.tick, ports):
-        _note(derived, ticked, ticked.derived)
-        _note(purged, ticked, ticked.purged)
+        _note(derived, ticked, (one for one in ticked.derived if key_of(one.event_class.name) not in stays))
+        _note(purged, ticked, (one for one in ticked.purged if key_of(one.event_class.name) not in stays))
+    if stays:
+        # By way of bytes: until the store has adopted the new program the old one may have to go on.
+        content = saved_state(bare_old, replace(state, triggers=TriggersState()))
+        found = grafted(bare, found, [Grown(bare_old, loaded_state(bare_old, content))], stays)
     found.seq, found.tick = state.seq, state.tick
     found.triggers = _triggers(old, new, state, kept)
-    return Rebuilt(found, derived, purged)
+    return Rebuilt(found, derived, purged, stays)
 
 
 def _note(parts: dict[str, Parts], ticked: Ticked, versions: Iterable[ClassVersions]) -> None:

@@ -6,7 +6,7 @@ neither state nor store; `engine.rebuilding` works out what is to be rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -119,6 +119,22 @@ class CannotChange(ValueError):
         self.diagnostics = diagnostics
 
 
+def same_classes(old: Program, new: Program, has_history: Callable[[str], bool]) -> frozenset[str]:
+    """The classes whose events, known so far, are what the new program would have: by the names they are matched by.
+
+    Those are the classes that come in in both programs, and the complex ones that mean the same, as does all below.
+    """
+    before = {key_of(plan.event_class.name) for plan in old.classes}
+    touched = _touched(old, new, has_history)
+    after = {key_of(plan.event_class.name): plan for plan in new.classes}
+    return frozenset(n for n, plan in after.items() if n in before and (_is_received(plan) or n not in touched))
+
+
+def is_whole(new: Program, held: Held) -> bool:
+    """Whether all is there that a program's classes have ever read."""
+    return not any(_is_received(plan) and _left(plan, held) for plan in new.classes)
+
+
 def compare(old: Program, new: Program, held: Held) -> Changes:
     """What becomes of everything when `new` takes the place of `old`."""
     classes = list(_classes(old, new, held))
@@ -165,11 +181,12 @@ def _class_texts(program: Program) -> list[str]:
     return [dump_class(plan) for plan in program.classes]
 
 
-def _classes(old: Program, new: Program, held: Held) -> Iterator[Change]:
+def _touched(old: Program, new: Program, has_history: Callable[[str], bool]) -> set[str]:
+    """The classes that are new, mean something else or are gone, and all that is built on such."""
     before = {key_of(plan.event_class.name): plan for plan in old.classes}
     after = {key_of(plan.event_class.name): plan for plan in new.classes}
-    touched = {name for name in before.keys() - after.keys() if held.has_history(name)}
-    touched |= {name for name in after.keys() - before.keys() if held.has_history(name)}
+    touched = {name for name in before.keys() - after.keys() if has_history(name)}
+    touched |= {name for name in after.keys() - before.keys() if has_history(name)}
     came_or_went = any(_is_received(before.get(name) or after[name]) for name in touched)
     for name in (key_of(name) for layer in new.strata for name in layer):
         plan, was = after[name], before.get(name)
@@ -177,8 +194,16 @@ def _classes(old: Program, new: Program, held: Held) -> Iterator[Change]:
         reads_all = isinstance(plan.derivation, MatchPlan) and plan.derivation.over is None
         if is_other or touched & set(map(key_of, plan.reads)) or (reads_all and came_or_went):
             touched.add(name)
+    return touched
+
+
+def _classes(old: Program, new: Program, held: Held) -> Iterator[Change]:
+    before = {key_of(plan.event_class.name): plan for plan in old.classes}
+    after = {key_of(plan.event_class.name): plan for plan in new.classes}
+    touched = _touched(old, new, held.has_history)
+    whole = is_whole(new, held)
     for name, plan in after.items():
-        yield _class(plan, before.get(name), name in touched, held)
+        yield _class(plan, before.get(name), name in touched, held, whole)
     for name, plan in before.items():
         if name not in after:
             why = "its history stays in the store" if held.has_history(name) else "it has no history"
@@ -189,7 +214,7 @@ def _is_received(plan: ClassPlan) -> bool:
     return plan.event_class.kind is not ClassKind.COMPLEX
 
 
-def _class(plan: ClassPlan, was: ClassPlan | None, is_touched: bool, held: Held) -> Change:
+def _class(plan: ClassPlan, was: ClassPlan | None, is_touched: bool, held: Held, whole: bool) -> Change:
     name = plan.event_class.name
     what = What.ADDED if was is None else What.SAME if dump_class(was) == dump_class(plan) else What.CHANGED
     if _is_received(plan) and is_touched:
@@ -199,7 +224,8 @@ def _class(plan: ClassPlan, was: ClassPlan | None, is_touched: bool, held: Held)
         return Change(Kind.CLASS, name, what, State.REBUILT, f"{told}, and what is live is worked out from it")
     if is_touched:
         told = "it is" if was is None or what is What.CHANGED else "what it is built on changes: it is"
-        why = f"{told} derived from the stored history, and its actions are not carried out for the past"
+        history = "the stored history" if whole else "what SET HISTORY RETAIN has left of the history"
+        why = f"{told} derived from {history}, and its actions are not carried out for the past"
         return Change(Kind.CLASS, name, what, State.REBUILT, why)
     why = "" if what is What.SAME else "its history stays, and the statements count from the next tick on"
     return Change(Kind.CLASS, name, what, State.KEPT, why)
@@ -291,19 +317,27 @@ def _refusals(old: Program, new: Program, held: Held, replays: bool) -> Iterator
                 event_class,
             )
     if replays:
-        yield from _not_whole(new, held)
+        yield from _not_known(old, new, held)
 
 
-def _not_whole(new: Program, held: Held) -> Iterator[Diagnostic]:
+def _not_known(old: Program, new: Program, held: Held) -> Iterator[Diagnostic]:
+    """Classes that come back though not all of their history is left: the program before knew nothing of them."""
+    before = {key_of(plan.event_class.name) for plan in old.classes}
     for plan in new.classes:
-        kept, there_were = held.versions.get(key_of(plan.event_class.name), (0, 0))
-        if _is_received(plan) and kept < there_were:
+        if _is_received(plan) and key_of(plan.event_class.name) not in before and _left(plan, held):
+            kept, there_were = held.versions[key_of(plan.event_class.name)]
             yield _refusal(
                 f"of {there_were:,} versions of `{plan.event_class.name}` {kept:,} are left by SET HISTORY RETAIN",
-                "what changes is worked out from all of them: change rules, groups and triggers only, or begin another "
-                "store",
+                f"`{plan.event_class.name}` was gone, and its state is not known: give it another name, or begin "
+                "another store",
                 plan.event_class,
             )
+
+
+def _left(plan: ClassPlan, held: Held) -> bool:
+    """Whether versions of a class have left its history."""
+    kept, there_were = held.versions.get(key_of(plan.event_class.name), (0, 0))
+    return kept < there_were
 
 
 def _refusal(message: str, proposal: str, about: EventClass | None = None) -> Diagnostic:

@@ -16,7 +16,7 @@ import numpy as np
 
 from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.parts import SelectState, restored
-from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
+from augury.engine.plan import EnginePlan, SelectUnit, Unit
 from augury.engine.saved_occurrences import loaded_occurrences, saved_occurrences
 from augury.engine.saved_rows import loaded_rows, saved_rows
 from augury.engine.saved_triggers import loaded_trigger, saved_trigger, trigger_fingerprint
@@ -27,6 +27,7 @@ from augury.engine.traces import Traced, Traces
 from augury.engine.unit_kernels import by_occurrence, kernel_bytes, read_kernel
 from augury.event import key_of
 from augury.kernels.batch import Integers
+from augury.kernels.bitemporal import LiveView
 from augury.kernels.bitemporal.saved import loaded, loaded_expiry, saved, saved_expiry
 from augury.kernels.firing import Switched, Turned
 from augury.kernels.packed import array_bytes, packed, read_array, unpacked
@@ -42,7 +43,7 @@ def saved_state(plan: EnginePlan, state: EngineState) -> bytes:
     blobs = {f"class {place}": saved(one) for place, one in enumerate(state.classes)}
     blobs["expiry"] = saved_expiry(state.expiry)
     for number, unit in enumerate(plan.units):
-        content = _saved_detection(plan, unit, state.detection[number])
+        content = saved_detection(plan, unit, state.detection[number])
         if content is not None:
             blobs[f"unit {number}"] = content
     blobs |= {f"trigger {number}": saved_trigger(plan, number, state) for number in range(len(plan.triggers))}
@@ -68,13 +69,7 @@ def loaded_state(plan: EnginePlan, data: bytes) -> EngineState:
     detection: list[Detection] = []
     for number, unit in enumerate(plan.units):
         content = blobs.get(f"unit {number}")
-        if isinstance(unit, SelectUnit):
-            event_class = plan.classes[unit.place].event_class
-            rows = None if content is None else loaded_rows(content, event_class)
-            detection.append(restored(unit, event_class, rows, views, header["tick"], number in failing))
-        else:
-            assert content is not None
-            detection.append(_loaded_detection(plan, unit, content))
+        detection.append(loaded_detection(plan, unit, content, views, header["tick"], number in failing))
     traces = _traces(plan, {name: read_array(blob) for name, blob in blobs.items() if name.startswith(_TRACES)})
     triggers = TriggersState(
         [loaded_trigger(plan, number, blobs[f"trigger {number}"]) for number in range(len(plan.triggers))],
@@ -110,7 +105,8 @@ def _traces(plan: EnginePlan, arrays: Mapping[str, Integers]) -> Traces:
     return Traces(versions, parts)
 
 
-def _saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> bytes | None:
+def saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> bytes | None:
+    """What a unit remembers as bytes; None for a SELECT that was never evaluated."""
     if isinstance(unit, SelectUnit):
         assert isinstance(detection, SelectState)
         rows = detection.all_rows()
@@ -121,7 +117,15 @@ def _saved_detection(plan: EnginePlan, unit: Unit, detection: Detection) -> byte
     return kernel_bytes(plan, unit, detection)
 
 
-def _loaded_detection(plan: EnginePlan, unit: MatchUnit | CompositeUnit, content: bytes) -> Detection:
+def loaded_detection(
+    plan: EnginePlan, unit: Unit, content: bytes | None, views: Sequence[LiveView], tick: int, failing: bool
+) -> Detection:
+    """The same again, with the views as they were; raises `UnfitState`."""
+    if isinstance(unit, SelectUnit):
+        event_class = plan.classes[unit.place].event_class
+        rows = None if content is None else loaded_rows(content, event_class)
+        return restored(unit, event_class, rows, views, tick, failing)
+    assert content is not None, "only SELECTs remember nothing"
     if by_occurrence(unit) is not None:
         return loaded_occurrences(plan, unit, content)
     return read_kernel(plan, unit, content)

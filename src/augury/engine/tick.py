@@ -94,7 +94,6 @@ class _Tick:
         """Versions of a class become current; gives the slots of the events that are there, and rows of versions."""
         self.versions[place] = versions
         state, plan = self.state.classes[place], self.plan
-        first = state.view.read
         read = Versions(
             tuple(whole(column) for column in versions.values.columns),
             versions.occ_time,
@@ -102,6 +101,7 @@ class _Tick:
             versions.seq,
             versions.change == WITHDRAWN,
             list(versions.keys),
+            versions.number - 1,
         )
         sight = self.seen[place] = take(state, read, self.tick, plan.chronon_us)
         self.views.changed(place)
@@ -115,7 +115,7 @@ class _Tick:
         slots = sight.slot[there]
         self.state.expiry.put(place, slots, sight.facts.new_occ[there])
         self._news(place, slots, sight.slot[gone])
-        return slots, sight.number[there] - first
+        return slots, np.searchsorted(versions.number, sight.number[there] + 1)
 
     def _again(self, place: int, read: Versions) -> Integers:
         """The slots of events that are there, and were withdrawn by one of these versions."""

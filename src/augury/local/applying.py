@@ -19,7 +19,17 @@ from augury.engine.history_rows import history_of
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.ports import Adoption, Selects, Snapshot, Store
 from augury.engine.rebuilding import Parts, Rebuilt, begun_anew, carried_over, worked_out
-from augury.engine.replacing import CannotChange, Change, Changes, Kind, State, What, compare
+from augury.engine.replacing import (
+    CannotChange,
+    Change,
+    Changes,
+    Kind,
+    State,
+    What,
+    compare,
+    is_whole,
+    same_classes,
+)
 from augury.engine.snapshot import saved_state
 from augury.engine.state import EngineState
 from augury.engine.tick import Ports, tick_reading
@@ -141,7 +151,9 @@ def offered(old: EnginePlan, state: EngineState, store: Store, program: Program,
     triggers = changes.of(Kind.TRIGGER)
     kept = {name for name, one in triggers.items() if one.state is State.KEPT}
     if changes.replays:
-        found = worked_out(old, new, state, kept, store.past(program), replace(ports, selects=selects))
+        held = store.held()
+        same = () if is_whole(program, held) else same_classes(old.program, program, held.has_history)
+        found = worked_out(old, new, state, kept, store.past(program), replace(ports, selects=selects), same)
         anew = _anew(store, new, found)
         changes = replace(changes, each=tuple(_as_found(one, anew) for one in changes.each))
     elif not store.held().has_ticks:
@@ -160,7 +172,7 @@ def _anew(store: Store, plan: EnginePlan, found: Rebuilt) -> dict[str, Parts]:
     other = {}
     for one in plan.classes:
         name, event_class = key_of(one.event_class.name), one.event_class
-        if event_class.kind is not ClassKind.COMPLEX:
+        if event_class.kind is not ClassKind.COMPLEX or name in found.kept:
             continue
         parts = found.derived.get(name, [])
         was = store.everything(event_class) if name in known else None

@@ -5,6 +5,7 @@ leave. `watch` says what statements look at, `live` keeps the view, `primitives`
 `expiry` know when.
 """
 
+from augury.kernels.bitemporal.carried import carried
 from augury.kernels.bitemporal.conditions import Fired, FiredAction, decide
 from augury.kernels.bitemporal.due import NEVER, Due, tick_after
 from augury.kernels.bitemporal.expiry import Constituents, Expiry
@@ -36,6 +37,7 @@ __all__ = [
     "Versions",
     "Watch",
     "as_of_now",
+    "carried",
     "class_state",
     "decide",
     "decided",

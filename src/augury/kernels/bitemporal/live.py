@@ -44,7 +44,8 @@ _ROOM_MIN: Final = 64
 class Versions:
     """Accepted versions of one class in the order of the history; `values` has a column per attribute.
 
-    `keys` are Python values that are equal for versions of one event.
+    `keys` are Python values that are equal for versions of one event. `number` has for each how many versions of the
+    class there were before it; None: they are counted on.
     """
 
     values: tuple[pa.Array, ...]
@@ -53,6 +54,7 @@ class Versions:
     seq: Integers
     withdrawn: Mask
     keys: list[Any]
+    number: Integers | None = None
 
     def __len__(self) -> int:
         """How many there are."""
@@ -162,11 +164,12 @@ def read(view: LiveView, versions: Versions, tick: int, chronon_us: int) -> Sigh
     view.leaving = []
     slots = _slots_of(view, versions.keys)
     last = _last_of_each(view, slots)
-    view.read += len(slots)
+    numbers = np.arange(view.read, view.read + len(slots)) if versions.number is None else versions.number
+    view.read = max(view.read + len(slots), int(numbers.max(initial=-1)) + 1)
     whole = len(last) == len(slots)
     at = slots if whole else slots[last]
     values = versions.values if whole else tuple(column.take(pa.array(last)) for column in versions.values)
-    number = view.read - len(slots) + last
+    number = numbers[last]
     facts = _facts(view, versions, last, at, tick, chronon_us)
     old_det = view.times["det"][at]
     old = {name: view.cells[name].at(at, facts.has_old) for name in view.watch.old}

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from augury.algebra.scalar import dump
 from augury.event import EventClass, key_of
 from augury.kernels.batch import Integers
 from augury.kernels.bitemporal.cells import Cells
@@ -158,10 +157,7 @@ def _key(written: Any) -> Any:
 def _fingerprint(watched: Watch) -> str:
     of = watched.event_class
     attributes = [(key_of(attribute.name), str(attribute.type)) for attribute in of.attributes]
-    statements = [
-        (dump(one.statement.condition), [(key_of(a.name), *map(dump, a.arguments)) for a in one.statement.actions])
-        for one in watched.statements
-    ]
+    statements = [(condition, list(actions)) for condition, actions in (one.said for one in watched.statements)]
     return _hashed((key_of(of.name), attributes, [key_of(name) for name in of.key], statements))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from augury.algebra.rule import ConditionAction
-from augury.algebra.scalar import Field, Scalar, Timing, TimingPrimitive, walk
+from augury.algebra.scalar import Field, Scalar, Timing, TimingPrimitive, dump, walk
 from augury.event import TIME_ATTRIBUTES, EventClass, key_of
 
 
@@ -19,6 +19,12 @@ class Watched:
     statement: ConditionAction
     timed: bool
     asks_fired: bool
+
+    @property
+    def said(self) -> tuple[str, tuple[tuple[str, ...], ...]]:
+        """What the statement says, wherever it stands and however it is written."""
+        actions = ((key_of(a.name), *map(dump, a.arguments)) for a in self.statement.actions)
+        return dump(self.statement.condition), tuple(actions)
 
 
 @dataclass(frozen=True, slots=True)

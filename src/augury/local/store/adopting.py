@@ -82,12 +82,14 @@ def _purge_anew(connection: sa.Connection, database: Database, adoption: Adoptio
     rows: list[dict[str, object]] = []
     for plan in adoption.program.classes:
         name = key_of(plan.event_class.name)
+        if name not in adoption.purged:
+            continue
         tables = found.classes[name]
         connection.execute(s.purged.delete().where(s.purged.c["class"] == tables.stored.name))
-        for tick, versions in adoption.purged.get(name, ()):
+        for tick, versions in adoption.purged[name]:
             rows += [{"class": tables.stored.name, "number": n, "tick": tick} for n in versions.number.tolist()]
         if adoption.program.settings.archive and name in adoption.derived:
-            _insert(connection, database, tables.archive, tables, adoption.purged.get(name, ()))
+            _insert(connection, database, tables.archive, tables, adoption.purged[name])
     if rows:
         connection.execute(s.purged.insert(), rows)
 

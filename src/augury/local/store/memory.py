@@ -187,13 +187,13 @@ class MemoryStore:
         last = self.last_tick()
         self._begun |= {name: last for name in adoption.begun if last is not None}
         self._derived |= {name: list(parts) for name, parts in adoption.derived.items()}
-        anew = adoption.purged is not None
-        self._purged = {name: list(parts) for name, parts in (adoption.purged or self._purged).items()}
+        anew = adoption.purged or {}
+        self._purged |= {name: list(parts) for name, parts in anew.items()}
         self.ticks = [
             replace(
                 ticked,
                 derived=tuple(v for v in ticked.derived if key_of(v.event_class.name) not in adoption.derived),
-                purged=() if anew else ticked.purged,
+                purged=tuple(v for v in ticked.purged if key_of(v.event_class.name) not in anew),
                 firings=(),
             )
             for ticked in self.ticks
