@@ -260,7 +260,7 @@ def watch(
 
     algebra.require_program(program)
     if not act:
-        return watch_on_spark(program, stream, store=store, **options)
+        return watch_on_spark(program, stream, store=store, compile=compile, **options)
     from augury.actions.binding import Surroundings
     from augury.actions.carrying import Carrying, require_bound
     from augury.actions.settings import ActionSettings, read_settings
@@ -268,7 +268,7 @@ def watch(
     found = ActionSettings() if settings is None else read_settings(_text(settings), str(settings))
     around = Surroundings(program, found)
     require_bound(around)
-    started = watch_on_spark(program, stream, store=store, **options)
+    started = watch_on_spark(program, stream, store=store, compile=compile, **options)
     try:
         started.beside.append(Carrying(str(store), around, deliveries))
     except BaseException:

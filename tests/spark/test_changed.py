@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +21,10 @@ from augury.engine.state import initial
 from augury.engine.tick import Ports, ticks
 from augury.engine.triggering import carried_over
 from augury.history.arrivals import arrivals
+from augury.history.coming import received
 from augury.history.raw import RawRows
-from augury.lake import Lake, LakeError, Manifest
+from augury.lake import Lake, LakeError, Manifest, retention
+from augury.lake.order import order_of
 from augury.spark import changing, keeping
 from augury.spark.keeping import OtherProgram
 from augury.spark.replaying import watching, write_pieces
@@ -92,8 +95,18 @@ class Run:
         # Each part is a source of its own, so that it has a checkpoint of its own.
         if (self.store / "checkpoint").exists():
             (self.store / "checkpoint").rename(self.folder / f"checkpoint{self.parts}")
-        with watching(self.spark, program, source, str(self.store), 3, backfill_from=backfill_from) as watch:
+        how = {"backfill_from": backfill_from, "compile": compile}
+        with watching(self.spark, program, source, str(self.store), 3, **how) as watch:
             watch.query.processAllAvailable()
+
+    def forget(self, program: Program, before_us: int) -> int:
+        """Let versions of earlier ticks leave the history, as SET HISTORY RETAIN does; gives how many stay."""
+        writer = Lake.open(self.store).writer()
+        for plan in program.classes:
+            lake, order = Lake.open(self.store), order_of(program)
+            done = retention(lake.files, writer.snapshot(), plan.event_class, before_us, order=order)
+            writer.commit(writer.manifest(added=done.added, removed=done.removed))
+        return sum(history(self.store).table(one.name).num_rows for one in received(program))
 
     def finish(self, program: Program, end: int) -> None:
         source = self.folder / "empty"
@@ -153,6 +166,49 @@ def test_what_came_before_a_change_leaves_after_it(run: Run) -> None:
     run.finish(after, COUNT + 600)
     found = history(run.store)
     assert [found.now(name).num_rows for name in ("Order", "Payment", "Visit", "Paid", "Popular", "Large")] == [0] * 6
+
+
+THIRD = """
+CREATE COMPLEX EVENT CLASS Third (account INT, amount INT) ID () LIFESPAN (1m)
+  AS COMPOSITE Order(account, amount){3} PARTITION BY account CONTEXT CHRONICLE;
+"""
+TOTAL = """
+CREATE COMPLEX EVENT CLASS Total (n BIGINT) ID (n) LIFESPAN (1m)
+  AS SELECT COUNT(*) AS n FROM Order OCCURRING AT MAX(occTime);
+"""
+
+
+def test_what_stays_goes_on_where_the_history_is_no_longer_whole(run: Run) -> None:
+    before, after = compile(ORDERS + THIRD), compile(ORDERS + LARGE + THIRD)
+    run.take(before, 0, 60)
+    last = run.last()
+    change = last.last_tick
+    assert change is not None
+    assert run.forget(before, change - 10_000_000) < last.last_seq
+    listing = contents(run.store)
+    with pytest.raises(LakeError, match=r"`Order` was run by \(account\) and would be run in one piece"):
+        run.take(compile(ORDERS + THIRD + TOTAL), 60, 70)
+    assert listing.items() <= contents(run.store).items()
+    run.take(after, 60, COUNT)
+    [changed] = [one for one in Lake.open(run.store).manifests() if "rebuilt" in (one.offsets or {})]
+    assert changed.offsets is not None
+    assert changed.offsets["rebuilt"] == ["Large"]
+    run.finish(after, COUNT)
+    undisturbed, found = local(before, COUNT), history(run.store)
+    for name in ("Order", "Payment", "Visit", "Paid", "Popular", "Third"):
+        wanted = [row for row in of(undisturbed, before, name).to_pylist() if as_us(row["tick"]) > change]
+        assert wanted, name
+        assert [row for row in found.table(name).to_pylist() if as_us(row["tick"]) > change] == wanted, name
+    # It has the numbers that follow from what was left.
+    large = of(local(after, COUNT), after, "Large").drop_columns(["number"]).to_pylist()
+    derived = found.table("Large").drop_columns(["number"]).to_pylist()
+    assert [row for row in derived if as_us(row["tick"]) > change] == [r for r in large if as_us(r["tick"]) > change]
+    old = {row["idempotency_key"] for row in undisturbed.actions.to_pylist()}
+    assert {row["idempotency_key"] for row in found.actions().to_pylist() if row["action"] == "thank"} == old
+
+
+def as_us(time: datetime) -> int:
+    return round(time.timestamp() * 1_000_000)
 
 
 def test_a_chosen_time_limits_what_is_derived_anew(run: Run) -> None:

@@ -20,12 +20,15 @@ from pyspark.sql import SparkSession
 from augury.algebra.program import Program
 from augury.engine.chronon import QueuedPost
 from augury.engine.firing import post_text, read_post
+from augury.engine.grafting import Grown, grafted
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
+from augury.engine.plan import EnginePlan
 from augury.engine.ports import Selects
+from augury.engine.saved_triggers import loaded_trigger, saved_trigger
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
 from augury.engine.snapshot import STATE_FORMAT, saved_state, ticks_again
-from augury.engine.state import initial
+from augury.engine.state import EngineState, TriggersState, initial
 from augury.engine.steps import posted_rows
 from augury.engine.tick import Ports, next_tick
 from augury.engine.ticked import ClassVersions
@@ -34,9 +37,10 @@ from augury.event import ClassKind, EventClass, key_of
 from augury.history.coming import received
 from augury.history.typed import Part
 from augury.kernels.bitemporal import NEVER
-from augury.lake import Kind, Lake, LakeError, LakeFiles, Manifest, Writer, program_name
+from augury.lake import FileEntry, Kind, Lake, LakeError, LakeFiles, Manifest, Writer, program_name
 from augury.lake.order import conformed
 from augury.spark.arriving import Batches, Source, arrivals_of, packed, sources_of
+from augury.spark.inherited import Compile, Inherited, inherited
 from augury.spark.selects import SparkSelects
 from augury.spark.slots import (
     DONE,
@@ -63,7 +67,8 @@ class Rebuild:
 
     `files` has the files of each class that comes in, `whole` the complex classes that had a history before: of others
     only what is derived from `from_us` on is written. `since` has by key the tick up to which a trigger has seen
-    nothing, and `fired` how often each name has fired. `selects` runs SELECTs where it is called on the driver.
+    nothing, and `fired` how often each name has fired. `goes_on` says which classes keep their states where the history
+    is not whole. `selects` runs SELECTs where it is called on the driver.
     """
 
     step: Step
@@ -73,6 +78,7 @@ class Rebuild:
     from_us: int | None
     since: Mapping[str, int] = field(default_factory=dict)
     fired: Mapping[str, int] = field(default_factory=dict)
+    goes_on: Inherited | None = None
     selects: Selects | None = None
 
     def __call__(self, batches: Batches) -> Batches:
@@ -94,12 +100,17 @@ class Rebuild:
         for one in ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)):
             done.append(one)
             begin_later(kit.plan, state, self.since)
+        grown = [] if self.goes_on is None else list(self.goes_on.grown(slot, lake))
+        if self.goes_on is not None and grown:
+            triggers = self._triggers(kit.plan, state, grown)
+            state = grafted(kit.plan, state, grown, self.goes_on.kept)
+            state.triggers = triggers
         if kit.plan.triggers:
             state.triggers.fired = dict(self.fired)
         state.seq = max(state.seq, step.after_seq)
         tag = f"{self.commit:012d}-{slot:05d}"
         ledger = self._derived(ledger_of(kit.program, done), kit.program)
-        path = lake.write_bytes("state", tag, saved_state(kit.plan, state)) if done else None
+        path = lake.write_bytes("state", tag, saved_state(kit.plan, state)) if done or grown else None
         live = sum(len(one.view) for one in state.classes)
         entries = tuple(written(lake, tag, kit, ledger))
         due = next_tick(kit.plan, state)
@@ -120,12 +131,25 @@ class Rebuild:
         table = table.filter(pa.array(own))
         yield from versions_in(event_class, table.take(pa.array(history_order(event_class, table, by_key=False))))
 
+    def _triggers(self, plan: EnginePlan, state: EngineState, grown: Sequence[Grown]) -> TriggersState:
+        """What triggers remember: those that begin with this program nothing, the others what they did before."""
+        each = list(state.triggers.each)
+        for number, unit in enumerate(plan.triggers):
+            for one in grown:
+                names = [former.name for former in one.plan.triggers]
+                if unit.name in names and self.since.get(unit.name) != self.step.until_us:
+                    content = saved_trigger(one.plan, names.index(unit.name), one.state)
+                    each[number] = loaded_trigger(plan, number, content)
+        return replace(state.triggers, each=each)
+
     def _derived(self, ledger: Ledger, program: Program) -> Ledger:
         """What is new in the ledger: complex events, and no action."""
-        kinds = {plan.event_class.name: plan.event_class.kind for plan in program.classes}
+        goes_on = frozenset[str]() if self.goes_on is None else self.goes_on.kept
+        classes = [plan.event_class for plan in program.classes if key_of(plan.event_class.name) not in goes_on]
+        anew = {one.name for one in classes if one.kind is ClassKind.COMPLEX}
 
         def kept(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-            found = {name: table for name, table in tables.items() if kinds[name] is ClassKind.COMPLEX}
+            found = {name: table for name, table in tables.items() if name in anew}
             return {name: some for name, table in found.items() if (some := self._since(name, table)).num_rows}
 
         return Ledger(versions=kept(ledger.versions), archive=kept(ledger.archive))
@@ -186,6 +210,7 @@ def go_on(
     noted: Mapping[str, Any],
     from_us: int | None,
     selects: SparkSelects | None = None,
+    compile: Compile | None = None,
 ) -> Manifest | None:
     """Make the lake the new program's, by one commit; None if there is nothing to do. Raises `CannotGoOn`."""
     last = writer.last
@@ -199,8 +224,7 @@ def go_on(
     snapshot = writer.snapshot()
     names = [c.name for c in received(slots.program)]
     files = {key_of(name): tuple(entry.path for entry in snapshot.of(Kind.HISTORY, name)) for name in names}
-    if todo.slots:
-        _require_history(lake, last, snapshot.files, before.get("classes", {}))
+    goes_on = _going_on(lake, last, slots, todo, snapshot.files, compile)
     had = frozenset(key_of(e.event_class) for e in snapshot.files if e.kind is Kind.HISTORY)
     first = before.get("first_tick")
     step = Step(slots, name, sources_of({}), last.last_tick, first, lake.path, generation=generation)
@@ -209,13 +233,13 @@ def go_on(
     if todo.slots:
         since = _since(last, noted["triggers"])
         fired = before.get("fired", {})
-        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired)
+        rebuild = Rebuild(step, writer.next_commit, files, had, from_us, since, fired, goes_on)
         done = _done(spark, rebuild, todo.slots, selects)
     states = {k: path for k, path in last.state.items() if k.startswith("ids/")}
     filed = {slot: f"slot/{slots.name_of(slot)}" for slot in range(len(slots))}
     states |= {name: last.state[name] for s, name in filed.items() if name in last.state and s not in todo.slots}
     states |= {filed[one.slot]: one.state for one in done if one.state is not None}
-    replaced = {key_of(name) for name in todo.classes}
+    replaced = {key_of(name) for name in todo.classes} - (frozenset() if goes_on is None else goes_on.kept)
     kinds = (Kind.HISTORY, Kind.ARCHIVE, Kind.PURGED, Kind.NUMBERS)
     gone = tuple(e.path for e in snapshot.files if e.kind in kinds and key_of(e.event_class) in replaced)
     waiting, waits_for, first_us = _waiting_anew(lake, slots, last, writer.next_commit)
@@ -229,7 +253,7 @@ def go_on(
         "waiting_from": first_us,
         "next_due": min([int(before.get("next_due", NEVER)), *(one.next_due for one in done)]),
         "posts": [post_text(one) for one in _posts(slots, last)] if len(slots) == 1 else [],
-        "rebuilt": sorted(todo.classes),
+        "rebuilt": sorted(name for name in todo.classes if key_of(name) in replaced),
     }
     manifest = writer.manifest(
         added=tuple(entry for one in done for entry in one.entries),
@@ -269,15 +293,27 @@ def _since(last: Manifest, triggers: Mapping[str, str]) -> dict[str, int]:
     return {name: tick for name, tick in found.items() if tick is not None}
 
 
-def _require_history(lake: Lake, last: Manifest, files: Sequence[Any], classes: Mapping[str, str]) -> None:
-    """Raise `CannotGoOn` where versions are no longer kept: nothing can be worked out from what is not there."""
+def _going_on(
+    lake: Lake, last: Manifest, slots: Slots, todo: Changed, files: Sequence[FileEntry], compile: Compile | None
+) -> Inherited | None:
+    """What goes on with its state, where versions are no longer kept that it came from; None where all are.
+
+    Raises `CannotGoOn`: nothing can be worked out from what is not there.
+    """
+    classes: Mapping[str, str] = (last.offsets or {}).get("classes", {})
     came = {key_of(name) for name, said in classes.items() if not said.startswith(str(ClassKind.COMPLEX))}
-    there = sum(e.rows for e in files if e.kind is Kind.HISTORY and key_of(e.event_class) in came)
-    if there < last.last_seq:
+    rows = [(key_of(e.event_class), e.rows) for e in files if e.kind is Kind.HISTORY and key_of(e.event_class) in came]
+    there = sum(count for _, count in rows)
+    if not todo.slots or there >= last.last_seq:
+        return None
+    try:
+        return inherited(lake, last, slots, todo.slots, {name for name, _ in rows}.__contains__, compile)
+    except ValueError as error:
         raise CannotGoOn(
-            f"the lake `{lake.path}` cannot go on with a changed program: of {last.last_seq:,} versions {there:,} are "
-            "kept, as SET HISTORY RETAIN says, and what changed is worked out from all of them. Take another folder"
-        )
+            f"the lake `{lake.path}` cannot go on with this program: of {last.last_seq:,} versions {there:,} are kept, "
+            f"as SET HISTORY RETAIN says, and what was known before is of no use: {error}. Leave the classes that are "
+            "there as they were, or take another folder"
+        ) from None
 
 
 def _posts(slots: Slots, last: Manifest) -> list[QueuedPost]:

@@ -48,6 +48,7 @@ from augury.lake.vacuum import sweep
 from augury.spark.arriving import Source, sources_of
 from augury.spark.changing import go_on, require_fit
 from augury.spark.ids import merged
+from augury.spark.inherited import Compile
 from augury.spark.selects import SparkSelects
 from augury.spark.slots import SlotDone, Step, require_run
 from augury.spark.stepping import Told, name_of, results, slots_on_spark
@@ -335,11 +336,12 @@ def keeper(
     *,
     backfill_from_us: int | None = None,
     selects: SparkSelects | None = None,
+    compile: Compile | None = None,
 ) -> Keeper:
     """Take over a lake; whoever wrote to it before is refused from now on.
 
     A changed program goes on as `changing` says; new complex classes are derived from the history, from a time on. So
-    does one whose SELECTs are run by another, for it is cut otherwise.
+    does one whose SELECTs are run by another, for it is cut otherwise. `compile` reads the program before.
     Raises `OtherProgram`, `CannotGoOn`, `CorruptFile` and `NewerFormat` before anything is written.
     """
     require_chronon(program, lake)
@@ -355,7 +357,8 @@ def keeper(
     lake.keep_program(program.text)
     writer, name = lake.writer(), name_of(slots)
     if is_changed:
-        go_on(spark, lake, writer, slots, name, program.text, declared(program, selects), backfill_from_us, selects)
+        said = declared(program, selects)
+        go_on(spark, lake, writer, slots, name, program.text, said, backfill_from_us, selects, compile)
     last = writer.last
     found = Keeper(spark, program, lake, writer, slots, name, None if last is None else last.last_tick)
     found.selects = selects

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,7 @@ from augury.spark.arriving import (
     summary_of,
 )
 from augury.spark.committed import ledger_in
+from augury.spark.inherited import Compile
 from augury.spark.portions import Portion, pieces_of
 from augury.spark.selects import selects_by
 from augury.spark.stepping import slots_on_spark
@@ -133,12 +134,12 @@ def watching(
     *,
     backfill_from: Moment | None = None,
     selects: SelectsBy = "duckdb",
+    compile: Compile | None = None,
 ) -> Watch:
     """A watch over files of pieces, a micro-batch each."""
     stream = spark.readStream.schema(SPARK_PIECES).option("maxFilesPerTrigger", 1).parquet(str(source))
-    return watch(
-        program, stream, store=store, clock="data", buckets=buckets, backfill_from=backfill_from, selects=selects
-    )
+    how: dict[str, Any] = {"buckets": buckets, "backfill_from": backfill_from, "selects": selects, "compile": compile}
+    return watch(program, stream, store=store, clock="data", **how)
 
 
 def write_pieces(

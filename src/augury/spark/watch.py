@@ -32,6 +32,7 @@ from augury.lake import Lake, LakeError, LakeFailed, Manifest, NoLake
 from augury.spark import checkpoint
 from augury.spark.arriving import PIECES, SAYS_WHERE, Ingest
 from augury.spark.committed import CommittedFrames
+from augury.spark.inherited import Compile
 from augury.spark.keeping import Keeper, keeper
 from augury.spark.metrics import MetricsServer
 from augury.spark.selects import selects_by
@@ -290,6 +291,7 @@ def watch(
     backfill_from: Moment | None = None,
     metrics_port: int | None = None,
     selects: SelectsBy = "duckdb",
+    compile: Compile | None = None,
 ) -> Watch:
     """Run a program over a stream, and keep everything in the folder `store`, from where a later watch goes on.
 
@@ -299,7 +301,7 @@ def watch(
     the store is made. `sinks` are told of each commit. `trigger` is Spark's. Where the program has changed since, its
     new complex classes are derived from the history, from `backfill_from` on or from its beginning. With a
     `metrics_port` it answers Prometheus on loopback; 0 takes a free one. `selects` says who runs SELECTs: "duckdb" in
-    tasks, or "spark" itself from the driver. Before a folder is made it raises `CannotRun` for what no engine runs, and
+    tasks, or "spark" itself from the driver. `compile` reads the text of the program before. Before a folder is made it raises `CannotRun` for what no engine runs, and
     `SourceError` for a frame that is no stream, or with all columns that can never fit.
     """
     require_selects_by(selects)
@@ -323,7 +325,7 @@ def watch(
     lake = opened(spark, program, str(store), buckets)
     since = None if backfill_from is None else as_microseconds(backfill_from)
     checkpoint.query_id(lake)  # what is damaged is told before anything is written
-    kept = keeper(spark, program, lake, backfill_from_us=since, selects=ran_by)
+    kept = keeper(spark, program, lake, backfill_from_us=since, selects=ran_by, compile=compile)
     kept.is_replay = clock == "data"
     checkpoint.go_back(lake, kept.manifest)
     started = Watch(kept, stream, clock, sinks, trigger or {})
