@@ -8,7 +8,7 @@ their keys, or without one by what they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,9 +17,10 @@ import numpy as np
 from augury.engine.parts import SelectState, restored
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, Unit
 from augury.engine.rows import Rows
+from augury.engine.saved_triggers import loaded_trigger, saved_trigger
 from augury.engine.selecting import row_keys
 from augury.engine.snapshot import loaded_detection, saved_detection
-from augury.engine.state import Detection, EngineState
+from augury.engine.state import Detection, EngineState, TriggersState
 from augury.engine.traces import NOWHERE, Node, Traced, Traces
 from augury.engine.unit_kernels import by_occurrence, history_classes, places_of
 from augury.event import EventClass, key_of
@@ -79,6 +80,23 @@ def grafted(new: EnginePlan, worked_out: EngineState, before: Sequence[Grown], k
         found.detection.append(detection)
         found.failing |= {number} if is_failing else set()
     return found
+
+
+def triggers_grafted(
+    new: EnginePlan, worked_out: EngineState, before: Sequence[Grown], since: Mapping[str, int]
+) -> TriggersState:
+    """What triggers remember: those that are still there what they did before, the others nothing yet.
+
+    `since` has by name the last tick that a trigger has not seen.
+    """
+    each = list(worked_out.triggers.each)
+    for number, unit in enumerate(new.triggers):
+        for one in before:
+            names = [former.name for former in one.plan.triggers]
+            last = one.state.tick
+            if unit.name in names and last is not None and since.get(unit.name, last - 1) < last:
+                each[number] = loaded_trigger(new, number, saved_trigger(one.plan, names.index(unit.name), one.state))
+    return replace(worked_out.triggers, each=each)
 
 
 _FROM_HISTORY: Final = -1

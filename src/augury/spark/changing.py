@@ -20,15 +20,13 @@ from pyspark.sql import SparkSession
 from augury.algebra.program import Program
 from augury.engine.chronon import QueuedPost
 from augury.engine.firing import post_text, read_post
-from augury.engine.grafting import Grown, grafted
+from augury.engine.grafting import grafted, triggers_grafted
 from augury.engine.history_rows import integers, one_chunk, versions_in
 from augury.engine.ledger import Ledger, history_order, ledger_of
-from augury.engine.plan import EnginePlan
 from augury.engine.ports import Selects
-from augury.engine.saved_triggers import loaded_trigger, saved_trigger
 from augury.engine.sharded import GENERATIONS_MAX, Slots, split
 from augury.engine.snapshot import STATE_FORMAT, saved_state, ticks_again
-from augury.engine.state import EngineState, TriggersState, initial
+from augury.engine.state import initial
 from augury.engine.steps import posted_rows
 from augury.engine.tick import Ports, next_tick
 from augury.engine.ticked import ClassVersions
@@ -102,7 +100,7 @@ class Rebuild:
             begin_later(kit.plan, state, self.since)
         grown = [] if self.goes_on is None else list(self.goes_on.grown(slot, lake))
         if self.goes_on is not None and grown:
-            triggers = self._triggers(kit.plan, state, grown)
+            triggers = triggers_grafted(kit.plan, state, grown, self.since)
             state = grafted(kit.plan, state, grown, self.goes_on.kept)
             state.triggers = triggers
         if kit.plan.triggers:
@@ -130,17 +128,6 @@ class Rebuild:
         own = self.step.slots.slots_of(code, Part(values, nothing, nothing, None, None)) == slot
         table = table.filter(pa.array(own))
         yield from versions_in(event_class, table.take(pa.array(history_order(event_class, table, by_key=False))))
-
-    def _triggers(self, plan: EnginePlan, state: EngineState, grown: Sequence[Grown]) -> TriggersState:
-        """What triggers remember: those that begin with this program nothing, the others what they did before."""
-        each = list(state.triggers.each)
-        for number, unit in enumerate(plan.triggers):
-            for one in grown:
-                names = [former.name for former in one.plan.triggers]
-                if unit.name in names and self.since.get(unit.name) != self.step.until_us:
-                    content = saved_trigger(one.plan, names.index(unit.name), one.state)
-                    each[number] = loaded_trigger(plan, number, content)
-        return replace(state.triggers, each=each)
 
     def _derived(self, ledger: Ledger, program: Program) -> Ledger:
         """What is new in the ledger: complex events, and no action."""

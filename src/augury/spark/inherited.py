@@ -23,7 +23,6 @@ from augury.spark.arriving import sources_of
 from augury.spark.slots import Step, kit_of
 from augury.spark.stepping import name_of, plain
 
-
 Compile = Callable[[str], Program]
 """How the text of a program is read that was at work before."""
 

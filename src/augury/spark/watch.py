@@ -301,8 +301,9 @@ def watch(
     the store is made. `sinks` are told of each commit. `trigger` is Spark's. Where the program has changed since, its
     new complex classes are derived from the history, from `backfill_from` on or from its beginning. With a
     `metrics_port` it answers Prometheus on loopback; 0 takes a free one. `selects` says who runs SELECTs: "duckdb" in
-    tasks, or "spark" itself from the driver. `compile` reads the text of the program before. Before a folder is made it raises `CannotRun` for what no engine runs, and
-    `SourceError` for a frame that is no stream, or with all columns that can never fit.
+    tasks, or "spark" itself from the driver. `compile` reads the text of the program before. Before a folder is made
+    it raises `CannotRun` for what no engine runs, and `SourceError` for a frame that is no stream, or with all columns
+    that can never fit.
     """
     require_selects_by(selects)
     if is_remote():
