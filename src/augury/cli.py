@@ -311,6 +311,7 @@ def run_command(
         raise typer.BadParameter("--quiet leaves the closing out", param_hint="--closing")
     began = time.perf_counter()
     world: Environment = context.obj or Machine()
+    cli_trying.require_unread(rejected, (program_file, events), world, "--rejected")
     checked = _checked_or_exit(program_file, Output.TEXT, world)
     program, source = checked.program, checked.source
     assert program is not None, "a program without errors"

@@ -101,14 +101,28 @@ def ls_command(
     wanted = _wanted(keys, state, action, event)
     with _failing():
         if output is Shown.NDJSON:
+            is_empty = True
             for line in lines(store, wanted, deliveries):
                 sys.stdout.write(line)
+                is_empty = False
+            if is_empty:
+                _tell_misspelt(store, wanted, deliveries)
             return
         rows, count = table(store, wanted, ROWS_DRAWN_MAX, deliveries)
+        if not count:
+            _tell_misspelt(store, wanted, deliveries)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     typer.echo(drawn(rows, width), nl=False)
     if count > rows.num_rows:
         typer.echo(f"… and {count - rows.num_rows} more; --output ndjson has them all", err=True)
+
+
+def _tell_misspelt(store: str, wanted: Wanted, deliveries: str | None) -> None:
+    from augury.actions.run import misspelt, opened
+
+    with opened(store, deliveries) as outbox:
+        for sentence in misspelt(outbox, wanted):
+            _tell(sentence)
 
 
 def retry_command(
@@ -260,8 +274,11 @@ def _change(
     from augury.environment import Machine
 
     wanted, now_us = _wanted(keys, state, action, event), Machine().now_us()
-    with _failing(), opened(store, deliveries) as outbox:
-        count = outbox.retry(wanted, now_us) if verb == "retry" else outbox.drop(wanted, now_us)
+    with _failing():
+        with opened(store, deliveries) as outbox:
+            count = outbox.retry(wanted, now_us) if verb == "retry" else outbox.drop(wanted, now_us)
+        if not count:
+            _tell_misspelt(store, wanted, deliveries)
     done = "tried again" if verb == "retry" else "never tried again"
     typer.echo(f"{count} {'action is' if count == 1 else 'actions are'} {done}")
 

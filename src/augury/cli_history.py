@@ -60,6 +60,8 @@ def history_command(
         raise typer.BadParameter("times are asked of a class")
     if output is Form.PARQUET and to is None and sys.stdout.isatty():
         raise typer.BadParameter("Parquet is no text for a terminal: add --to FILE", param_hint="--output")
+    if to is not None and {to.resolve(), *to.resolve().parents} & {Path(store).resolve()}:
+        raise typer.BadParameter(f"`{to}` is the store, or lies in it: name another file", param_hint="--to")
     from augury.api import compile as compile_program
     from augury.clock import NoSuchTime
     from augury.lake.errors import LakeError

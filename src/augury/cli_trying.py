@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from importlib.abc import MetaPathFinder
@@ -114,6 +114,7 @@ def simulate_command(
         raise typer.BadParameter("a page is written at once; it plays by itself", param_hint="--speed")
     if output is Form.HTML and to is None and sys.stdout.isatty():
         raise typer.BadParameter("a page is nothing for a terminal: add --to FILE", param_hint="--output")
+    require_unread(to, (program_file, events), world, "--to")
     checked = _checked_or_exit(program_file, world)
     from augury.trying.simulate_pace import paced
 
@@ -126,6 +127,14 @@ def simulate_command(
             typer.echo(f"rejected {place}: {reason}", err=True)
         if simulation.state.tick is None:
             typer.echo("no event came" + ("" if until is None else f" by {until}") + ": there is no tick", err=True)
+
+
+def require_unread(to: Path | None, sources: Sequence[str], world: Environment, option: str) -> None:
+    """Refuse to write over what is read: the program, or the events."""
+    from augury.datafiles import is_read
+
+    if to is not None and any(is_read(str(to), source, world.files) for source in sources if source != "-"):
+        raise typer.BadParameter(f"`{to}` is what is read: name another file", param_hint=option)
 
 
 def _wait_for_enter(world: Environment) -> bool:

@@ -78,6 +78,18 @@ def data_files(path: Path, files: Files | None = None) -> tuple[list[Path], list
     return found, [p.name for p in inside if p not in found]
 
 
+def is_read(path: str, source: str, files: Files | None = None) -> bool:
+    """Whether a file is what a source names, or a data file of the folder that it names."""
+    files = files or RealFiles()
+    place, root = files.resolved(path), files.resolved(source)
+    if place == root or not files.is_folder(source):
+        return place == root
+    try:
+        return place in {files.resolved(str(one)) for one in data_files(Path(source), files)[0]}
+    except Unreadable:  # whoever reads it says so
+        return False
+
+
 def base_name(path: Path) -> str:
     """The name of a file without the endings that tell its format."""
     name = path.name[:-3] if path.name.lower().endswith(".gz") else path.name

@@ -203,6 +203,23 @@ def test_actions_are_listed_retried_and_dropped(tmp_path: Path) -> None:
     augury("ls", code=2)
 
 
+def test_what_is_misspelt_is_told(tmp_path: Path) -> None:
+    store = str(tmp_path / "store.db")
+    fill(store, [action(0), action(1, "order", None, "milk", 2.5)])
+    said = {
+        ("--action", "ordr"): "the outbox has no action `ordr`: did you mean `order`?\n",
+        ("--action", "zzz"): "the outbox has no action `zzz`: there are order, tell\n",
+        ("--event", "Lo"): "the outbox has no action of a class `Lo`: did you mean `Low`?\n",
+        ("key-tel-0", "key-tell-0", "--state", "dead"): "there is no action with the key `key-tel-0`\n",
+        ("--action", "TELL", "--state", "dead"): "",
+    }
+    for words, sentence in said.items():
+        for verb in (("ls",), ("ls", "--output", "ndjson"), ("retry",), ("drop",)):
+            assert augury(*verb, "--store", store, *words)[1] == sentence, (verb, words)
+    fill(str(tmp_path / "empty.db"), [])
+    assert augury("ls", "--store", str(tmp_path / "empty.db"), "--action", "tell")[1].endswith("it is empty\n")
+
+
 def test_run_carries_out_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

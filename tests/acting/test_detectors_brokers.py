@@ -310,6 +310,29 @@ def test_messages_are_taken_once_over_restarts_of_detectors_and_broker(tmp_path:
     assert sensors(sink) == list(range(8))
 
 
+def test_of_nats_the_stream_that_is_named_is_taken(tmp_path: Path, nats_server: Server) -> None:
+    """One that is not there is told, though another has the subject."""
+    broker, sink, told = Nats(nats_server), Remembers(), list[str]()
+
+    async def look(stream: str, enough: Callable[[], bool]) -> None:
+        found = broker.detection()
+        wanted = replace(found, name=stream, settings=(*found.settings[:1], ("durable", stream), ("stream", stream)))
+        async with (
+            real() as environment,
+            running(made(tmp_path / stream, environment, [wanted], {"e": sink}, report=told.append)),
+        ):
+            await until(enough)
+
+    async def all_of_it() -> None:
+        await broker.send(reading(1), reading(2))
+        await look("READINGS", lambda: sensors(sink) == [1, 2])
+        await look("NOWHERE", lambda: bool(told))
+
+    asyncio.run(all_of_it())
+    assert sensors(sink) == [1, 2]
+    assert "the subject needs a stream of JetStream that keeps it" in told[0]
+
+
 def test_of_mqtt_with_qos_0_only_what_is_sent_meanwhile_comes(tmp_path: Path, mosquitto: Server) -> None:
     """Messages that the broker keeps say that the detector listens, each time it begins to."""
     sink, broker = Remembers(), Mqtt(mosquitto)

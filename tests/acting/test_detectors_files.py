@@ -137,6 +137,21 @@ def test_csv_keeps_its_header_over_restarts_and_takes_a_new_one_after_rotation(t
     assert tail.look() == [1, 2, 4, 5]
 
 
+def test_a_format_is_said_where_the_name_does_not_tell(tmp_path: Path) -> None:
+    csv = "resource,amount\nmilk,2\n"
+    texts = {"csv": csv, "tsv": csv.replace(",", "\t"), "jsonl": '{"resource": "milk", "amount": 2}\n'}
+    for kind in (SourceKind.FILE, SourceKind.DIRECTORY):
+        for said, text in texts.items():
+            folder = tmp_path / f"{kind.value}-{said}"
+            folder.mkdir()
+            (folder / "a.txt").write_text(text)
+            source = folder if kind is SourceKind.DIRECTORY else folder / "a.txt"
+            wanted = detection(kind, source, settings=(("format", said),))
+            assert look(tmp_path / f"{folder.name}-state", wanted, times=2).values("resource", "amount") == [
+                ("milk", 2)
+            ]
+
+
 def test_a_record_of_csv_over_several_lines_waits_for_its_end(tmp_path: Path) -> None:
     path, sink = tmp_path / "news.csv", Remembers()
     news = detection(SourceKind.FILE, path, event_class="News")

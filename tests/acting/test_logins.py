@@ -209,6 +209,14 @@ def test_a_letter_goes_over_tls_with_a_login(trusted: Certificate, wrapped: bool
     assert "Message-ID: <key-1@augury.invalid>" in text
 
 
+def test_a_letter_has_the_subject_that_the_program_says(trusted: Certificate) -> None:
+    for more, subject in (("", "tell: Low"), (", subject = 'Der Kühlschrank'", "Der =?utf-8?q?K=C3=BChlschrank?=")):
+        with mail(trusted) as (port, mailbox):
+            assert run(tried(letter(port, more=f"tls = TRUE{more}"), MAIL_PASSWORD=SECRET)) == Delivered()
+        [(_, text)] = mailbox.letters
+        assert f"Subject: {subject}\n" in text.replace("\r\n", "\n")
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_wrong_password_of_mail_is_told_once_and_nothing_is_lost(
     trusted: Certificate, tmp_path: Path, wrapped: bool, caplog: pytest.LogCaptureFixture

@@ -205,6 +205,15 @@ def test_moments_in_the_wrong_order_are_wrong_usage(file: str) -> None:
     assert "the first moment lies after the second" in " ".join(done.stderr.split())
 
 
+def test_a_store_is_not_written_over(file: str, tmp_path: Path) -> None:
+    before = Path(file).read_bytes()
+    (tmp_path / "link").symlink_to(file)
+    for to in (file, str(tmp_path / "link"), str(tmp_path / "." / Path(file).name)):
+        done = run("Order", "--store", file, "--to", to)
+        assert (done.exit_code, "is the store, or lies in it" in done.stderr) == (2, True)
+    assert Path(file).read_bytes() == before
+
+
 def test_a_file_that_cannot_be_written(file: str, tmp_path: Path) -> None:
     done = run("Order", "--store", file, "--to", str(tmp_path / "nowhere" / "x.txt"))
     assert done.exit_code == 2

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import augury
 from augury.algebra.program import Program
+from augury.cli import app as run_app
 from augury.cli_trying import register
 from augury.environment import Machine
 from augury.history.arrivals import arrivals
@@ -432,6 +433,25 @@ def test_wrong_usage_is_told(app: typer.Typer, words: list[str], exit_code: int,
     result = CliRunner().invoke(app, ["simulate", *GROCERIES, *words], env={"NO_COLOR": "1", "COLUMNS": "200"})
     assert (result.exit_code, result.stdout) == (exit_code, "")
     assert said in result.stderr
+
+
+def test_what_is_read_is_not_written_over(app: typer.Typer, tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    events, program = folder / "a.jsonl", tmp_path / "a.bicepl"
+    events.write_text((ROOT / GROCERIES[2]).read_text())
+    program.write_text((ROOT / GROCERIES[0]).read_text())
+    (tmp_path / "link").symlink_to(events)
+    kept = events.read_text(), program.read_text()
+    for source, to in ((events, events), (events, tmp_path / "link"), (folder, events), (events, program)):
+        for made, words in ((app, ("simulate", "--to")), (run_app, ("run", "--rejected"))):
+            done = CliRunner().invoke(made, [words[0], str(program), "--events", str(source), words[1], str(to)])
+            assert (done.exit_code, done.stdout) == (2, ""), done.output
+            assert "is what is read" in done.stderr
+    assert (events.read_text(), program.read_text()) == kept
+    page = ["simulate", str(program), "--events", str(folder), "--to", str(folder / "page.html"), "--output", "html"]
+    for _ in range(2):
+        assert CliRunner().invoke(app, page).exit_code == 0, "it is no file of data"
 
 
 def test_nothing_is_overwritten_when_it_fails(app: typer.Typer, tmp_path: Path) -> None:

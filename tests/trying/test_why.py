@@ -242,7 +242,7 @@ def test_a_simulation_leaves_out_what_went_in_in_long_histories_and_why_tells_it
         ),
         (
             ("--event", "ResourceEmpty", "--key", "tea"),
-            "no such event came by 2026-03-09T07:00:00Z; 1 of this class were rejected, the last because "
+            "no such event came by 2026-03-09T07:00:00Z; 1 of this class was rejected, the last because "
             '`ResourceEmpty` is immutable, and {"resource": "milk"} is already there since seq 4',
         ),
         (
@@ -473,6 +473,19 @@ def test_a_question_without_an_answer(verb: str, words: tuple[str, ...], exit_co
     code, out, err = run(verb, *GROCERIES, *words)
     assert (code, out) == (exit_code, "")
     assert said in err
+
+
+def test_where_nothing_was_accepted_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    said = {"": "no event came", '{"event": "Deliver", "occ_time": 5}\n': "the first, ", "nonsense\n": "it is not JSON"}
+    for text, sentence in said.items():
+        path.write_text(text)
+        for verb in ("why", "why-not"):
+            code, out, err = run(verb, GROCERIES[0], "--events", str(path), "--event", "Delivery", "--key", "eggs")
+            assert (code, out) == (1, "")
+            assert sentence in err
+            assert ("all events were rejected" in err) == bool(text)
+            assert "--at" not in err
 
 
 def test_a_question_without_an_answer_as_json() -> None:

@@ -17,6 +17,7 @@ from augury.actions.deliver import Counts, Deliverer, Ends
 from augury.actions.lines import action_line
 from augury.actions.outbox import StoredOutbox
 from augury.clock import show_time
+from augury.diagnostics import closest
 from augury.environment import Environment, real
 from augury.event import key_of
 from augury.history.raw import whole_json
@@ -146,6 +147,19 @@ def opened(url: str, deliveries: str | None = None) -> Iterator[SqlOutbox]:
         yield outbox
     finally:
         outbox.close()
+
+
+def misspelt(outbox: SqlOutbox, wanted: Wanted) -> list[str]:
+    """What is asked for and not in the outbox at all, a sentence each: keys, the name of an action, and of a class."""
+    keys, actions, events = outbox.known(wanted)
+    found = [f"there is no action with the key `{key}`" for key in wanted.keys if key not in keys]
+    for what, name, names in (("action", wanted.action, actions), ("action of a class", wanted.event, events)):
+        if name is None or key_of(name) in map(key_of, names):
+            continue
+        meant = closest(name, names)
+        help_ = f"did you mean `{meant}`?" if meant else f"there are {', '.join(names)}" if names else "it is empty"
+        found.append(f"the outbox has no {what} `{name}`: {help_}")
+    return found
 
 
 def lines(url: str, wanted: Wanted, deliveries: str | None = None) -> Iterator[str]:

@@ -110,9 +110,15 @@ def require_action(program: Program, asked: Asked, action: str) -> None:
 def ran(simulation: Simulation) -> Record:
     """The record of a whole simulation; raises `Unanswerable` if nothing ever happened in it."""
     record = simulation.run()
-    if not record.ticks:
-        raise Unanswerable("nothing had come by then, so there is nothing to ask about", "leave --at out, or ask later")
-    return record
+    if record.ticks:
+        return record
+    rejected = simulation.rejected
+    if len(rejected):
+        first = f"the first, {rejected.place[0]}: {rejected.reason[0]}"
+        raise Unanswerable("all events were rejected, so there is nothing to ask about", first)
+    if simulation.until_us is None:
+        raise Unanswerable("no event came, so there is nothing to ask about", "look at what --events names")
+    raise Unanswerable("nothing had come by then, so there is nothing to ask about", "leave --at out, or ask later")
 
 
 def _explained(record: Record, event: EventKey, seq: int | None) -> Version:

@@ -111,7 +111,8 @@ def _not_received(record: Record, asked: Asked, versions: tuple[Version, ...], r
     if versions:
         return NotThere(asked.text, tick, False, name, _gone(record, asked, versions[-1]), versions[-1], versions)
     refused = [one.reason for one in rejected if key_of(one.event) == key_of(name)]
-    more = f"; {len(refused)} of this class were rejected, the last because {refused[-1]}" if refused else ""
+    were = "was" if len(refused) == 1 else "were"
+    more = f"; {len(refused)} of this class {were} rejected, the last because {refused[-1]}" if refused else ""
     return NotThere(asked.text, tick, False, name, f"no such event came by {show_time(tick)}{more}")
 
 

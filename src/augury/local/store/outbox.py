@@ -149,6 +149,15 @@ class SqlOutbox:
                 return
             after = rows[-1].id
 
+    def known(self, wanted: Wanted) -> tuple[list[str], list[str], list[str]]:
+        """Which of the keys asked for there are, and the names of all actions and of all classes they are of."""
+        of_key = s.outbox.c.idempotency_key.in_(wanted.keys)
+        asked = [sa.select(s.outbox.c.idempotency_key).where(of_key)]
+        asked += [sa.select(column).distinct().order_by(column) for column in (s.outbox.c.action, s.outbox.c.event)]
+        with failing(self.database.place), self.database.readers().begin() as connection:
+            keys, actions, events = (list(connection.execute(one).scalars()) for one in asked)
+        return keys, actions, events
+
     def retry(self, wanted: Wanted, at_us: int) -> int:
         """Let actions that are dead, dropped or waiting for their next try be tried at once, as if for the first time.
 
