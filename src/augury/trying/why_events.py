@@ -24,6 +24,7 @@ from augury.kernels.match.past import TooManyValues
 from augury.kernels.match.why import why as why_match
 from augury.kernels.told import Absence, Constituent, Instant, NotAnOccurrence, Why
 from augury.trying.simulate_record import SELECTED, Record, Version
+from augury.trying.why_corrected import why_corrected
 
 WHY_VERSIONS_MAX: Final = 500
 """A history of more versions is not read again for each event that was found in it."""
@@ -63,12 +64,11 @@ def reads_of(plan: EnginePlan, place: int) -> tuple[int, ...]:
 
 def _detected(record: Record, plan: ClassPlan, version: Version, versions_max: int | None) -> tuple[Why | None, str]:
     constituents = version.constituents or ()
-    if getattr(plan.derivation, "by_occurrence", None) is not None:
-        note = "what is ordered by occurrence is told by its constituents only: which part each stands for is not told"
-        return _plainly(record, version, constituents, "a constituent"), note
     if versions_max is not None and len(record.received) > versions_max:
         note = f"parts are told of histories of at most {versions_max:,} versions; `augury why` tells them of any"
         return _plainly(record, version, constituents, "a constituent"), note
+    if getattr(plan.derivation, "by_occurrence", None) is not None:
+        return _by_occurrence(record, version, constituents)
     for seq in _places(record, version):
         try:
             found = _asked(record, plan, version, seq, constituents)
@@ -77,6 +77,16 @@ def _detected(record: Record, plan: ClassPlan, version: Version, versions_max: i
         events = tuple(_as_recorded(record, one) for one in found.events)
         return replace(found, events=events, absences=tuple(map(_by_time, found.absences))), ""
     return _plainly(record, version, constituents, "a constituent"), "which part each satisfies cannot be told"
+
+
+def _by_occurrence(record: Record, version: Version, constituents: tuple[int, ...]) -> tuple[Why | None, str]:
+    plain = _plainly(record, version, constituents, "a constituent")
+    if version.is_withdrawal:
+        return plain, "it is withdrawn: what is known of what happened no longer makes it take place"
+    found = None if reads_of(record.plan, version.place) else why_corrected(record, version, UNTOLD)
+    if found is not None:
+        return found, ""
+    return plain, "of what is ordered by occurrence, which part each stands for cannot be told here"
 
 
 def _as_recorded(record: Record, one: Constituent) -> Constituent:

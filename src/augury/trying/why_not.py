@@ -16,6 +16,7 @@ from augury.algebra.select import SelectPlan
 from augury.clock import show_time
 from augury.engine.plan import SelectUnit
 from augury.event import key_of
+from augury.kernels.batch import Batch
 from augury.kernels.composite.why_not import why_not as why_not_composite
 from augury.kernels.match.why_not import why_not as why_not_match
 from augury.kernels.told import WhyNot
@@ -25,6 +26,7 @@ from augury.trying.simulate_record import EventKey, Record, Version, shown_value
 from augury.trying.why import does, ran, require_action
 from augury.trying.why_asked import Asked, Unanswerable, event_asked, no_such_event, versions_asked
 from augury.trying.why_conditions import look_at, values_of, why_not_fired
+from augury.trying.why_corrected import corrected
 from augury.trying.why_detected import Wanted, came, is_timed, of_key, wanted_by
 from augury.trying.why_events import UNTOLD, reads_of
 from augury.trying.why_rules import NotRuled, Ruled, rules_doing, why_not_ruled
@@ -73,9 +75,7 @@ def why_not(simulation: Simulation, asked: Asked, seq: int | None = None) -> Not
         case MatchPlan(by_occurrence=None) | CompositePlan(by_occurrence=None):
             return _not_detected(record, asked, seq, tuple(versions))
         case MatchPlan() | CompositePlan():
-            told = _gone(record, asked, versions[-1]) + "; " if versions else ""
-            sentence = f"{told}what an expression that is ordered by occurrence lacks is not told"
-            return NotThere(asked.text, tick, False, asked.event_class.name, sentence, versions=tuple(versions))
+            return _not_by_occurrence(record, asked, seq, tuple(versions))
         case SelectPlan():
             return _not_selected(simulation, asked, tuple(versions))
         case Cron() | Every():
@@ -155,6 +155,47 @@ def _not_detected(record: Record, asked: Asked, seq: int | None, versions: tuple
     return NotThere(asked.text, tick, took_place, answer.part, sentence, looked_at, versions)
 
 
+def _not_by_occurrence(record: Record, asked: Asked, seq: int | None, versions: tuple[Version, ...]) -> NotThere:
+    """What an expression lacks over what is known of what happened, in the order in which it did."""
+    plan, tick = asked.plan.derivation, record.ticks[-1]
+    assert isinstance(plan, MatchPlan | CompositePlan)
+    assert plan.by_occurrence is not None
+    if seq is None and versions:
+        sentence = _gone(record, asked, versions[-1])
+        return NotThere(asked.text, tick, False, asked.event_class.name, sentence, versions[-1], versions)
+    if reads_of(record.plan, asked.place):
+        sentence = "what an expression lacks that is ordered by occurrence and reads complex events is not told"
+        return NotThere(asked.text, tick, False, asked.event_class.name, sentence, versions=versions)
+    known, wanted = corrected(record, plan.by_occurrence), wanted_by(plan, asked.wanted, record)
+    came_at = [(known.place_of(version.seq or 0), version, part) for version, part in came(wanted, record)]
+    found = sorted(((at, version, part) for at, version, part in came_at if at is not None), key=lambda one: one[0])
+    completing = [(at, version) for at, version, part in found if part.completes]
+    at, looked_at = known.place_of(seq or 0), record.received.get(seq or 0)
+    at_us = None
+    if seq is not None and at is None:
+        raise Unanswerable(
+            f"the version at seq {seq} is none that holds in the end", "ask about another --seq, or --at T"
+        )
+    if seq is None and is_timed(plan) and (not completing or (completing[-1][1].occ_time or 0) < tick):
+        at_us = tick
+    elif seq is None and not completing:
+        there = _never_came(asked, tick, wanted, [(version, part) for _, version, part in found])
+        gone = next((version for at, version, _ in reversed(came_at) if at is None), None)
+        why = "it was changed or withdrawn since, or came too late"
+        more = "" if gone is None else f"; {gone.text} at seq {gone.seq} does not count: {why}"
+        return replace(there, sentence=there.sentence + more)
+    elif seq is None:
+        at, looked_at = completing[-1]
+    answer = _answered(
+        replace(plan, by_occurrence=None), known.history, asked, wanted, at, at_us, record.plan.chronon_us
+    )
+    other = f", but with other values than {asked.text}" if answer.took_place and seq is None else ""
+    took_place = answer.took_place and seq is not None
+    return NotThere(
+        asked.text, tick, took_place, answer.part, known.readable(answer.sentence) + other, looked_at, versions
+    )
+
+
 def _never_came(asked: Asked, tick: int, wanted: list[Wanted], found: list[tuple[Version, Wanted]]) -> NotThere:
     """That what completes the expression has not come, and what has."""
     missing = list(dict.fromkeys(part.text for part in wanted if part.completes or not found))
@@ -167,15 +208,27 @@ def _never_came(asked: Asked, tick: int, wanted: list[Wanted], found: list[tuple
 
 
 def _asked(record: Record, asked: Asked, wanted: list[Wanted], seq: int | None, at_us: int | None) -> WhyNot:
-    plan, chronon_us = asked.plan.derivation, record.plan.chronon_us
-    reads = reads_of(record.plan, asked.place)
+    plan, reads = asked.plan.derivation, reads_of(record.plan, asked.place)
+    assert isinstance(plan, MatchPlan | CompositePlan), "SELECTs are asked elsewhere"
+    history = record.history(reads) if isinstance(plan, CompositePlan) else record.numbered_history(reads)
+    return _answered(plan, history, asked, wanted, seq, at_us, record.plan.chronon_us)
+
+
+def _answered(
+    plan: MatchPlan | CompositePlan,
+    history: Batch,
+    asked: Asked,
+    wanted: list[Wanted],
+    seq: int | None,
+    at_us: int | None,
+    chronon_us: int,
+) -> WhyNot:
+    """What a kernel says of a history."""
     try:
         if isinstance(plan, CompositePlan):
-            history = of_key(record.history(reads), wanted)
-            return why_not_composite(plan, history, seq, at_us=at_us, chronon_us=chronon_us)
-        assert isinstance(plan, MatchPlan), "SELECTs are asked elsewhere"
+            return why_not_composite(plan, of_key(history, wanted), seq, at_us=at_us, chronon_us=chronon_us)
         assert seq is not None, "a MATCH takes place at versions"
-        return why_not_match(plan, record.numbered_history(reads), seq, chronon_us=chronon_us)
+        return why_not_match(plan, history, seq, chronon_us=chronon_us)
     except UNTOLD as error:
         raise Unanswerable(f"what {asked.text} lacks cannot be told: {error}") from None
 
