@@ -113,6 +113,18 @@ def test_what_came_late_stands_where_it_happened(asked: list[str]) -> None:
     )
 
 
+def test_what_waits_is_told_in_that_order(asked: list[str], tmp_path: Path) -> None:
+    for shown in simulation(augury.compile(PROGRAM), asked[-1]).ticks():
+        waiting = [(one.event_class, one.has) for one in shown.pending.partial]
+        assert all(seq is not None and seq <= len(LATE) for _, has in waiting for seq, _, _ in has)
+    assert ("Three", ((1, "A(1, 1)", "A(k, _)"), (3, "B(1, 7)", "B(k, y)"))) in waiting
+    rows = [{"event": "A", "k": 1, "x": 1, "occ_time": 5, "det_time": 12}]
+    (only,) = simulation(augury.compile(PROGRAM), events(tmp_path / "b.jsonl", rows)).ticks()
+    has = ((1, "A(1, 1)", "A(k, _)"),)
+    assert {(one.event_class, one.has) for one in only.pending.partial} == {(name, has) for name in NAMES}
+    assert [(one.event_class, one.due) for one in only.pending.timers] == [("Alone", (START + 35) * 1_000_000)]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

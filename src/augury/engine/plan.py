@@ -134,10 +134,11 @@ class EnginePlan:
         return tuple(plan.event_class.lifespan_us for plan in self.classes)
 
 
-def engine_plan(program: Program, *, flat: bool = False) -> EnginePlan:
+def engine_plan(program: Program, *, flat: bool | None = None) -> EnginePlan:
     """What ticks of this program do; raises `CannotRun`.
 
-    `flat` has COMPOSITEs go over flat arrays where that is possible: it pays for very many versions a tick.
+    `flat` has COMPOSITEs go over flat arrays where that is possible: it pays for very many versions a tick. By itself
+    those do that go by occurrence, for they go through many versions again at once.
     """
     classes = program.classes
     places = {key_of(plan.event_class.name): place for place, plan in enumerate(classes)}
@@ -185,7 +186,7 @@ def _selects_of(units: Sequence[Unit], place: int) -> Iterator[int]:
             yield number
 
 
-def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
+def _units(program: Program, places: dict[str, int], flat: bool | None) -> list[Unit]:
     runs = {key_of(name): run for run in runs_of(program) for name in run.names}
     done: set[str] = set()
     units: list[Unit] = []
@@ -207,8 +208,8 @@ def _units(program: Program, places: dict[str, int], flat: bool) -> list[Unit]:
                 into = tuple((member.event_class, _feeds(member)) for member in run.members)
                 at = tuple(places[key_of(one)] for one in run.names)
                 with refused_for(plan):
-                    # By occurrence many versions are gone through again at once, where flat arrays pay.
-                    detector = composite.detector_of(run.plan, flat=flat or run.plan.by_occurrence is not None)
+                    is_flat = run.plan.by_occurrence is not None if flat is None else flat
+                    detector = composite.detector_of(run.plan, flat=is_flat)
                 units.append(CompositeUnit(at, detector, into, _complex_read(program, plan, places)))
             case SelectPlan() as found:
                 units.append(_select_unit(program, place, found, places))

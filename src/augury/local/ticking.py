@@ -66,7 +66,7 @@ class TickReplay:
 
     def _ticks(self) -> Iterator[Ticked]:
         came = self.came
-        plan = engine_plan(self.program, flat=len(came) >= FLAT_ROWS_MIN)
+        plan = engine_plan(self.program, flat=True if len(came) >= FLAT_ROWS_MIN else None)
         state, ids = initial(plan), KnownIds()
         ports = Ports(self.selects, self.store or ids, time.perf_counter)
         if self.until_us is None and not len(came):

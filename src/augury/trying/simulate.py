@@ -59,7 +59,7 @@ class Simulation:
     def __post_init__(self) -> None:
         """Begin before the first tick; raises `CannotRun`."""
         self.selects = runnable(self.program)
-        self.plan = engine_plan(self.program)
+        self.plan = engine_plan(self.program, flat=False)  # of flat arrays nobody can tell what waits
         self.state = initial(self.plan)
         self.record = Record(self.plan)
 

@@ -6,7 +6,8 @@ changes nothing, and looks at no more than it shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from augury import limits
 from augury.algebra.composite import Context
 from augury.algebra.scalar import Constant
+from augury.engine.corrected import FIRST_PLACE, Corrected
+from augury.engine.occurrence_state import OccurrenceState
 from augury.engine.parts import SelectState
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.state import EngineState
@@ -49,12 +52,14 @@ def pending(plan: EnginePlan, state: EngineState, record: Record) -> Pending:
     partials = 0
     timers: list[Alarm] = []
     for unit, detection in zip(plan.units, state.detection, strict=True):
-        if isinstance(unit, MatchUnit) and isinstance(detection, MatchState):
-            waiting, count = _matches(plan, unit, detection)
+        known_by = _seq_at(detection.history) if isinstance(detection, OccurrenceState) else _itself
+        kernel = detection.kernel if isinstance(detection, OccurrenceState) else detection
+        if isinstance(unit, MatchUnit) and isinstance(kernel, MatchState):
+            waiting, count = _matches(plan, unit, kernel, known_by)
             partial += waiting
             partials += count
-        elif isinstance(unit, CompositeUnit) and isinstance(detection, GraphState):
-            waiting, set_timers = _composites(plan, unit, detection, record, state.tick)
+        elif isinstance(unit, CompositeUnit) and isinstance(kernel, GraphState):
+            waiting, set_timers = _composites(plan, unit, kernel, record, state.tick, known_by)
             partial += waiting
             partials += len(waiting)
             timers += set_timers
@@ -80,10 +85,21 @@ def _soonest(alarms: Iterable[Alarm]) -> list[Alarm]:
     return sorted(alarms, key=lambda one: (one.due, one.event_class, one.what))[:SHOWN_MAX]
 
 
+def _itself(seq: int) -> int:
+    return seq
+
+
+def _seq_at(history: Corrected) -> Callable[[int], int]:
+    """What a version is known by whose place stands for its `seq`."""
+    return lambda seq: int(history.seqs(np.array([seq]))[0]) if FIRST_PLACE <= seq < SELECTED else seq
+
+
 # ---- MATCH -------------------------------------------------------------------------------------------------------
 
 
-def _matches(plan: EnginePlan, unit: MatchUnit, state: MatchState) -> tuple[list[Partial], int]:
+def _matches(
+    plan: EnginePlan, unit: MatchUnit, state: MatchState, known_by: Callable[[int], int]
+) -> tuple[list[Partial], int]:
     """The first tuples that runs carry, the events that an occurrence has so far; and how many there are."""
     heads = {run.head for runs in state.unbuilt for run in runs}
     if unit.detector.tables is not None:
@@ -95,7 +111,7 @@ def _matches(plan: EnginePlan, unit: MatchUnit, state: MatchState) -> tuple[list
 
     def event(ref: int, mark: int) -> tuple[int | None, str, str]:
         events = state.events
-        code, row, seq = int(events.code[ref]), int(events.row[ref]), int(events.seq[ref])
+        code, row, seq = int(events.code[ref]), int(events.row[ref]), known_by(int(events.seq[ref]))
         columns = events.tables[code].columns
         values = {
             a.name: Constant(plain(column[row]), a.type)
@@ -180,7 +196,12 @@ def _chain(state: MatchState, head: int) -> tuple[tuple[int, int], ...]:
 
 
 def _composites(
-    plan: EnginePlan, unit: CompositeUnit, state: GraphState, record: Record, tick: int
+    plan: EnginePlan,
+    unit: CompositeUnit,
+    state: GraphState,
+    record: Record,
+    tick: int,
+    known_by: Callable[[int], int],
 ) -> tuple[list[Partial], list[Alarm]]:
     of = unit.detector.plan
     written, whole = [inline(one) for one in written_of(of)], inline(of.expression)
@@ -188,7 +209,8 @@ def _composites(
     leaves = [inline(one) for one in unit.detector.graph.leaves]
 
     def has(one: Occ) -> Iterator[tuple[int | None, str, str]]:
-        for version, leaf in one.parts:
+        for found, leaf in one.parts:
+            version = replace(found, seq=known_by(found.seq))
             seq = version.seq if 0 < version.seq < SELECTED else None
             yield seq, _text(record, version), leaves[leaf]
 

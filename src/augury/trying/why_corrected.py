@@ -115,8 +115,10 @@ def _asked(
     if isinstance(plan, MatchPlan):
         at = version.occ_time
         return why_match(plan, history, place, constituents, values, clock_us=at, chronon_us=chronon_us)
-    times = {"occ_time": version.occ_time, "det_time": version.occ_time}
-    return why_composite(plan, history, place, constituents, values, **times, chronon_us=chronon_us)
+    occ_time = version.occ_time
+    return why_composite(
+        plan, history, place, constituents, values, occ_time=occ_time, det_time=occ_time, chronon_us=chronon_us
+    )
 
 
 def _as_known(record: Record, known: Corrected, found: Why) -> Why:
