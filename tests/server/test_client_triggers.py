@@ -209,6 +209,9 @@ def test_things_are_put_and_dropped_one_by_one(tmp_path: Path) -> None:
         assert client.notify(report(2)).firings == ()
         with pytest.raises(Problem, match="the program has no trigger called `Hello`"):
             client.drop("trigger", "Hello")
+        for do in (lambda: client.drop("triger", "Pay"), lambda: client.switch("triger", "Pay", False)):  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match=r"no kind `triger` .* there are class, rule, group, trigger"):
+                do()
 
 
 def test_the_verbs_plan_and_apply(tmp_path: Path) -> None:

@@ -113,6 +113,12 @@ def test_things_are_added_and_dropped_one_by_one(tmp_path: Path) -> None:
             assert len((await there.ask("GET", "/v1/firings?name=Told")).json["rows"]) == 3
             answer = await there.ask("DELETE", "/v1/rules/Tell")
             assert (answer.status, {one["code"][0] for one in answer.json["diagnostics"]}) == (422, {"E"})
+            needed = "the rule `Tell` is needed by the group `tellers`, the trigger `Told`: drop or change those first"
+            assert answer.json["detail"] == needed
+            needed = (
+                "the class `approved` is needed by the rule `Approve`, the trigger `Told`: drop or change those first"
+            )
+            assert (await there.ask("DELETE", "/v1/classes/approved?dry_run=true")).json["detail"] == needed
             for path in reversed(new):
                 answer = await there.ask("DELETE", f"/v1/{path}", role=Role.DEFINE)
                 assert (answer.status, whats(answer)[path.partition("/")[2]]) == (200, "removed"), answer.body

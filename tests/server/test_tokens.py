@@ -363,6 +363,45 @@ def test_what_is_no_route_is_not_told_to_who_has_no_token(tmp_path: Path) -> Non
     run(work())
 
 
+def test_a_parameter_that_a_route_does_not_know_is_refused_wherever_it_is_asked(tmp_path: Path) -> None:
+    """Who misspells `dry_run` or `known_at` would get something else than was asked for, and not notice."""
+
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            for method, path in NEEDED:
+                asked = await there.ask(method, f"{filled(path)}?knwon_at=2026-01-01", b"")
+                assert (asked.status, method, path) == (422, method, path), asked.body
+                assert "`knwon_at` is not known here: there is" in asked.json["detail"]
+            told = "`knwon_at` is not known here: there is `as_of`, `known_at`, `diff_from`, `diff_to`, `format`, "
+            asked = await there.ask("GET", "/v1/classes/Paid/history?limit=1&knwon_at=2026-01-01")
+            assert asked.json["detail"] == f"{told}`after`, `limit`"
+            for dry in ("dryrun=true", "dry-run=true", "Dry_Run=true", "dry_run=false&dry%5Frun%20=true"):
+                assert (await there.ask("DELETE", f"/v1/classes/Twice?{dry}")).status == 422
+            assert (await there.ask("GET", "/v1/classes/Twice")).status == 200, "it is still there"
+            assert (await ask(there.app, "GET", "/ready?probe=1")).status == 200
+
+    run(work())
+
+
+def test_who_asks_by_a_method_that_is_not_there_is_told_by_which(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with here(tmp_path) as there:
+            for method, path, allowed in (
+                ("DELETE", "/v1/events", "POST"),
+                ("POST", "/v1/rules/Approve", "DELETE, GET, PUT"),
+                ("HEAD", "/v1/classes/Paid", "DELETE, GET, PUT"),
+                ("PUT", "/v1/actions/retry", "GET, POST"),
+                ("GET", "/v1/program/apply", "POST"),
+            ):
+                answer = await there.ask(method, path)
+                assert (answer.status, answer.headers["allow"]) == (405, allowed), path
+                if method != "HEAD":
+                    assert answer.json["detail"] == f"{method} is not asked here: there is {allowed}"
+            assert "/v1/openapi.json" in (await there.ask("GET", "/v1/trigger")).json["detail"]
+
+    run(work())
+
+
 def test_other_ways_to_say_who_one_is_do_not_count(tmp_path: Path) -> None:
     async def work() -> None:
         async with here(tmp_path) as there:

@@ -212,7 +212,7 @@ class Client:
 
     def switch(self, kind: Literal["rule", "group", "trigger", "class"], name: str, on: bool) -> None:
         """Enable or disable a rule, group, trigger or class that takes events, from the next version on."""
-        self._do("v1", _PATHS[kind], name, "enable" if on else "disable")
+        self._do("v1", _noun(kind), name, "enable" if on else "disable")
 
     # ---- programs ----------------------------------------------------------------------------------------------
 
@@ -247,13 +247,13 @@ class Client:
     def put(self, kind: Kind, name: str, statement: str, *, dry_run: bool = False) -> told.Changes:
         """Add or replace a class, rule, group or trigger by its statement; or say what that would change."""
         query = {"dry_run": str(dry_run).lower()}
-        sent = self._sent(statement, "v1", _PATHS[kind], name, method="PUT", query=query, is_safe=dry_run)
+        sent = self._sent(statement, "v1", _noun(kind), name, method="PUT", query=query, is_safe=dry_run)
         return told.changes_of(sent)
 
     def drop(self, kind: Kind, name: str, *, dry_run: bool = False) -> told.Changes:
         """Drop a class, rule, group or trigger; or say what that would change."""
         query = {"dry_run": str(dry_run).lower()}
-        question = Question("DELETE", path_of("v1", _PATHS[kind], name), query, is_safe=dry_run)
+        question = Question("DELETE", path_of("v1", _noun(kind), name), query, is_safe=dry_run)
         return told.changes_of(self._json(question))
 
     def reload(self) -> tuple[str, ...]:
@@ -358,3 +358,10 @@ def _moment(moment: Moment) -> str:
     if isinstance(moment, str):
         return moment
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def _noun(kind: str) -> str:
+    """Where things of a kind are asked for; raises `ValueError` for what is no kind."""
+    if kind not in _PATHS:
+        raise ValueError(f"there is no kind `{kind}` of things in a program: there are {', '.join(_PATHS)}")
+    return _PATHS[kind]

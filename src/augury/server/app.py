@@ -17,7 +17,7 @@ from augury import __version__, limits
 from augury.server import classes, events, feeds, operating, outboxes, programs, triggers
 from augury.server.gate import Gate
 from augury.server.problems import answer_problems
-from augury.server.routes import SCHEMES, Guarded, Route
+from augury.server.routes import SCHEMES, Guarded, Route, tell_allowed
 from augury.server.served import Served
 from augury.server.tokens import Role, Tokens
 
@@ -49,6 +49,7 @@ def server_app(
 
     found.append(Route("GET", "/v1/openapi.json", Role.READ, document))
     guarded = [Guarded(route) for route in found]
+    tell_allowed(guarded)
     app.router.routes = list[BaseRoute](guarded)
     open_paths = [route.path for route in found if route.role == "open"]
     clock = served.environment.monotonic

@@ -27,7 +27,7 @@ from augury.local.store.errors import StoreError
 from augury.server.gathering import Refusals
 from augury.server.models import Accepted, AnswerModel, Answers
 from augury.server.problems import Problem, of_store
-from augury.server.routes import Route
+from augury.server.routes import Route, refuse_unknown
 from augury.server.served import Served
 from augury.server.tokens import Role
 
@@ -133,8 +133,7 @@ def _wait(query: bytes) -> str:
     if not query:
         return "durable"
     asked = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    if unknown := [name for name in asked if name != "wait"]:
-        raise Problem(422, f"`{unknown[0]}` is not known here: there is `wait`")
+    refuse_unknown(asked, ("wait",))
     wait = asked["wait"][-1]
     if wait not in _WAITS:
         raise Problem(422, f"wait is {' or '.join(_WAITS)}, not `{wait}`")

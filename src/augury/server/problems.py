@@ -79,6 +79,8 @@ def of_error(error: Exception) -> Problem:
             return Problem(422, str(error))
         case RequestValidationError():
             return _of_request(error)
+        case HTTPException(status_code=HTTPStatus.NOT_FOUND):
+            return Problem(404, "there is nothing at this path: GET /v1/openapi.json says what there is")
         case HTTPException():
             detail = str(error.detail) if error.detail else HTTPStatus(error.status_code).phrase
             return Problem(error.status_code, detail, error.headers)

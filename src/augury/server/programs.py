@@ -26,7 +26,7 @@ from augury.server.models import ChangeModel, ChangesModel, Checked, Explained, 
 from augury.server.problems import Problem, of_program
 from augury.server.routes import Route
 from augury.server.served import Served
-from augury.server.statements import Kind, with_statement, without_statement
+from augury.server.statements import Kind, statements_at, with_statement, without_statement
 from augury.server.tokens import Role
 
 _NAME: Final = "program"
@@ -137,7 +137,11 @@ class Programs:
 
         async def drop(name: str, dry_run: DryRun = False) -> ChangesModel:
             async with self._changing:
-                return await self._changed(without_statement(self._text(), kind, name), dry_run)
+                rest = without_statement(self._text(), kind, name)
+                try:
+                    return await self._changed(rest, dry_run)
+                except Problem as problem:
+                    raise _needed(problem, rest, f"the {kind} `{name}`") from None
 
         put.__doc__ = f"Add or replace a {kind}: the body is its statement."
         drop.__doc__ = f"Drop a {kind}."
@@ -180,6 +184,17 @@ def _model(changes: Changes) -> ChangesModel:
         ChangeModel(kind=one.kind, name=one.name, what=one.what, state=one.state, why=one.why) for one in changes.each
     ]
     return ChangesModel(changes=each, replays=changes.replays, lines=changes.lines())
+
+
+def _needed(problem: Problem, rest: str, dropped: str) -> Problem:
+    """What keeps something from being dropped: what cannot be without it, where it is that."""
+    wrong = [one["start"] for one in problem.more.get("diagnostics", ()) if one["severity"] == "error"]
+    needing = statements_at(rest, wrong) if problem.status == 422 else []
+    if not needing:
+        return problem
+    those = "that" if len(needing) == 1 else "those"
+    detail = f"{dropped} is needed by {', '.join(needing)}: drop or change {those} first"
+    return Problem(problem.status, detail, problem.headers, **problem.more)
 
 
 async def _text(request: Request) -> str:

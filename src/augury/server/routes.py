@@ -7,10 +7,12 @@ request is read. What is asked in bulk is answered past FastAPI, and is document
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
+from urllib.parse import parse_qs
 
 from fastapi.routing import APIRoute
 from starlette.routing import Route as StarletteRoute
@@ -52,6 +54,7 @@ class Guarded(StarletteRoute):
         """Make it."""
         super().__init__(route.path, route.answer, methods=[route.method])
         self.methods: set[str] = {route.method}  # HEAD is asked by nobody
+        self.allowed: tuple[str, ...] = (route.method,)
         self.role = route.role
         self._route = route
         self.app = self._answer if route.raw is None else route.raw
@@ -64,11 +67,21 @@ class Guarded(StarletteRoute):
             if not caller.may(self.role):
                 who = f"the token `{caller.name}`" if caller.name else "who has no token"
                 raise Problem(403, f"{who} may not do this: it needs the role {self.role}")
+        if scope["method"] not in self.methods:
+            there = ", ".join(self.allowed)
+            raise Problem(405, f"{scope['method']} is not asked here: there is {there}", {"allow": there})
         await super().handle(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["query_string"] and self.role != "open":  # who probes may put what they like behind the path
+            refuse_unknown(parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True), self._parameters)
         scope["route"] = self.made
         await self.made.app(scope, receive, send)
+
+    @cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        """The names that may stand behind the question mark."""
+        return tuple(one.alias for one in self.made.dependant.query_params)
 
     @cached_property
     def made(self) -> APIRoute:
@@ -79,6 +92,25 @@ class Guarded(StarletteRoute):
         more["openapi_extra"] = {**_needed(self.role), **more.get("openapi_extra", {})}
         tag = route.path.split("/")[2] if route.path.startswith("/v1/") else "operation"
         return APIRoute(route.path, route.answer, methods=[route.method], tags=[tag], **more)
+
+
+def refuse_unknown(asked: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse the first parameter that a route does not know: one that is misspelt would mean nothing, unnoticed."""
+    for name in asked:
+        if name not in known:
+            there = f"there is {', '.join(f'`{one}`' for one in known)}" if known else "there is none"
+            raise Problem(422, f"`{name}` is not known here: {there}")
+
+
+def tell_allowed(routes: Iterable[Guarded]) -> None:
+    """Let every route know by which methods its path is asked."""
+    by_shape: dict[str, list[Guarded]] = {}
+    for route in routes:
+        by_shape.setdefault(re.sub("{[a-z]+}", "{}", route.path), []).append(route)
+    for some in by_shape.values():
+        allowed = tuple(sorted(method for one in some for method in one.methods))
+        for one in some:
+            one.allowed = allowed
 
 
 def _told(route: Route) -> dict[str, str]:

@@ -5,6 +5,7 @@ In: the text of a program that can be read, what kind of thing it is about, and 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
@@ -56,6 +57,15 @@ def without_statement(text: str, kind: Kind, name: str) -> str:
     if place is None:
         raise Problem(404, f"the program has no {kind} called `{name}`")
     return text[: place[0]].rstrip(" \t") + text[place[1] :].lstrip(" \t").removeprefix("\n")
+
+
+def statements_at(text: str, places: Collection[int]) -> list[str]:
+    """What stands at some of these places of a program, as the kind and the name of each: trigger `Order`."""
+    found = []
+    for one in parse(text, Findings()).program.statements:
+        if any(one.span.start <= place < one.span.end for place in places):
+            found += [f"the {kind} `{one.name.text}`" for kind, nodes in _NODES.items() if isinstance(one, nodes)]
+    return found
 
 
 def statement_text(text: str, kind: Kind, name: str) -> str:
