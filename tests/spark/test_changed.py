@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -95,7 +96,7 @@ class Run:
         # Each part is a source of its own, so that it has a checkpoint of its own.
         if (self.store / "checkpoint").exists():
             (self.store / "checkpoint").rename(self.folder / f"checkpoint{self.parts}")
-        how = {"backfill_from": backfill_from, "compile": compile}
+        how: dict[str, Any] = {"backfill_from": backfill_from, "compile": compile}
         with watching(self.spark, program, source, str(self.store), 3, **how) as watch:
             watch.query.processAllAvailable()
 
