@@ -171,7 +171,9 @@ def _asked(detector: Detector, rows: Rows, code: int, of: Integers) -> dict[str,
     name = key_of(rows.batch.classes[code].name)
     found = {}
     for one in detector.asked:
-        if one.scope and key_of(one.scope) == name and not detector.is_time(one):
+        # Whoever looks into the past gives a plan without the order, but says when versions were detected.
+        is_other_clock = one.name == "det_time" and rows.batch.detected is not None
+        if one.scope and key_of(one.scope) == name and (is_other_clock or not detector.is_time(one)):
             found[attribute_key(one.name)] = python_values(stored(rows.column(code, one.name, of), one.type))
     for leaf in detector.leaves:
         if key_of(leaf.event_class) != name:
