@@ -7,6 +7,7 @@ that reads another complex one, and no two versions of one occ_time: for laws th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
@@ -31,6 +32,14 @@ from tests.bitemporal.generate import (
 )
 
 ORDER = " ORDER BY OCCURRENCE"
+
+_LEAF = re.compile(r"\b[A-E]\b(?:\([^()]*\))?(?![\[(])")
+_MASKS = (
+    "[detTime > occTime]",
+    "[detTime <= occTime + 2s]",
+    "[detTime < PREV(detTime)]",
+    "[PREV(detTime, 2) > occTime]",
+)
 
 
 def generate_corrected(seed: int) -> Generated:
@@ -63,6 +72,8 @@ def generate_corrected(seed: int) -> Generated:
                 allowing = random.choice(["", "", f" ALLOWING {random.choice([0, 5, 10, 30])}s"])
                 order = ORDER + allowing if way == "corrected" else ""
                 query = random.choice([_match, _composite])(random, known, clocks, depth, order)
+            if way == "corrected" and random.random() < 0.5:
+                query = _asking_when_detected(random, query, known)
             text = f"CREATE COMPLEX EVENT CLASS {name} (k INT, v INT) ID ({random.choice(['k', 'k', 'k, v', ''])})"
             text += f" {_lifespan(random, lifespans)}\n  AS {query}{_statements(random)};\n"
             if _compiles(settings + "".join([*statements, text])):
@@ -75,12 +86,36 @@ def generate_corrected(seed: int) -> Generated:
     return Generated(text, compile(text), selects, tuple(raws), last + random.randrange(60) * SECOND)
 
 
+def _asking_when_detected(random: Random, query: str, known: list[str]) -> str:
+    """The same query with detTime in a mask, WHERE, RETURN or COLLECT, or several of them; not all of this compiles."""
+    expression, order, rest = re.split(f"({ORDER}(?: ALLOWING \\w+)?)", query)
+    one, other = random.choice(known), random.choice(known)
+    ways = random.sample(["mask", "where", "return"], random.choice([1, 1, 2]))
+    if "mask" in ways and (leaves := list(_LEAF.finditer(expression))):
+        at = random.choice(leaves).end()
+        expression = expression[:at] + random.choice(_MASKS) + expression[at:]
+    if "where" in ways and "WHERE" not in rest:
+        rest = (
+            random.choice([f" WHERE {one}.detTime <= {other}.detTime", f" WHERE {one}.detTime > {other}.occTime"])
+            + rest
+        )
+    if "return" in ways and " AS v" not in rest:
+        value = random.choice([f"SECOND({one}.detTime)", f"SECOND({one}.detTime) - SECOND({other}.occTime)"])
+        is_match = query.startswith("MATCH") and "COLLECT" not in rest
+        rest += f" COLLECT MAX({value}) AS v" if is_match and random.random() < 0.3 else f" RETURN {value} AS v"
+    return expression + order + rest
+
+
 def _versions(random: Random, classes: list[str], most: int) -> list[Raw]:
     """Late ones, some announced, and many of events that are there: changed, moved, withdrawn."""
     raws: list[Raw] = []
     clock = START
     for _ in range(random.randint(4, most)):
         clock += random.choice(MIXED_GAPS)
+        if raws and random.random() < 0.1:
+            # Said again: nothing but the det_time is another.
+            raws.append(replace(random.choice(raws), det_time=clock))
+            continue
         away = random.choice([0, 0, 0, -1, -2, -5, -7, -12, -30, 4, 15]) * SECOND
         event_class, key = random.choice(classes), random.randint(1, 3)
         if raws and random.random() < 0.35:

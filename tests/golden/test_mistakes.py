@@ -175,8 +175,8 @@ def write(folder: Path) -> dict[str, list[str]]:
         file.truncate(limits.PROGRAM_CHARACTERS_MAX * 4 + 1)
     burst = "CREATE COMPLEX EVENT CLASS C () ID () AS MATCH <300> Login;\n"
     (folder / "burst.bicepl").write_text((folder / "good.bicepl").read_text("utf-8") + burst, "utf-8")
-    ordered = "CREATE COMPLEX EVENT CLASS C () ID () AS MATCH Login[occTime < detTime] ORDER BY OCCURRENCE;\n"
-    (folder / "ordered.bicepl").write_text(GOOD + ordered, "utf-8")
+    wide = f"CREATE COMPLEX EVENT CLASS C () ID () AS COMPOSITE\n  {' > '.join(['Login'] * 63)};\n"
+    (folder / "wide.bicepl").write_text(GOOD + wide, "utf-8")
     seconds = "CREATE CLOCK EVENT CLASS Second EVERY 1s;\n"
     (folder / "seconds.bicepl").write_text(GOOD + seconds, "utf-8")
     stray = [f'{{"event": "Login", "card": "{year}", "det_time": "{year}-01-01"}}\n' for year in (2026, 1926)]
@@ -191,7 +191,7 @@ def write(folder: Path) -> dict[str, list[str]]:
     (folder / "unfit.yaml").write_text(unfit, "utf-8")
     (folder / "settings.toml").write_text("[actions.open]\nto = 'nowhere'\n", "utf-8")
     return {
-        "E313 a class that cannot be run yet": ["run", "ordered.bicepl", "--events", "empty.jsonl"],
+        "E313 a class that cannot be run yet": ["run", "wide.bicepl", "--events", "empty.jsonl"],
         "E402 a file too long": ["check", "large.bicepl"],
         "E405 a stray date in the data": ["run", "seconds.bicepl", "--events", "stray.jsonl"],
         "E500 no such file": ["check", "no/such/file.bicepl"],

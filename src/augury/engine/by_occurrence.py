@@ -148,7 +148,8 @@ class _Going:
         state, some = self.state, slice(begin, end)
         first = self._put(coming, begin, end)
         code, row, occ = coming.code[some], coming.row[some], coming.occ_time[some]
-        batch = placed(state.history.classes, code, row, occ, first, coming.batch.tables, coming.batch.constituents)
+        times = (occ, coming.det_time[some]) if state.history.asks_detected else (occ,)
+        batch = placed(state.history.classes, code, row, times, first, coming.batch.tables, coming.batch.constituents)
         state.clock = max(state.clock, int(coming.det_time[end - 1]))
         state.greatest = max(state.greatest, int(occ[-1]))
         for place, found in self._stepped(batch, int(occ[-1])).items():
@@ -170,7 +171,7 @@ class _Going:
             numbers[of] = self._shelved(coming, one, coming.row[begin:end][of])
             if history.shelves[one].is_complex:
                 rank[of] = [history.rank(one) for _ in range(len(of))]
-        first = history.append(occ, order, rank, code, numbers)
+        first = history.append(occ, order, rank, code, numbers, coming.det_time[begin:end])
         keys = coming.keys[begin:end]
         if any(key is not None for key in keys):
             wheres = zip(occ.tolist(), order.tolist(), rank.tolist(), strict=True)
@@ -242,7 +243,8 @@ class _Going:
                 yield history.remove(old)
         if occ is not None:
             where = (occ, int(coming.order[row]), history.rank(code))
-            yield history.insert(where, code, int(self._shelved(coming, code, coming.row[row : row + 1])[0]))
+            number = int(self._shelved(coming, code, coming.row[row : row + 1])[0])
+            yield history.insert(where, code, number, int(coming.det_time[row]))
             if key is not None:
                 history.at[name] = where
             self.state.greatest = max(self.state.greatest, occ)

@@ -1,7 +1,8 @@
 """The corrected history of a class with ORDER BY OCCURRENCE: current versions in order of (occ_time, seq).
 
 In: versions that are put in and taken out. Out: stretches of the history as batches for kernels, in which the place of
-a version stands for its `seq` and its occ_time for its det_time. It knows neither kernels nor what is found.
+a version stands for its `seq` and its occ_time for its det_time; when it was detected is there for those who ask. It
+knows neither kernels nor what is found.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ FIRST_PLACE: Final = 1 << 40
 """The place of the first version of a corrected history: greater than every `seq`, so that the two are told apart."""
 
 _ROOM_MIN: Final = 64
-_OCC, _SEQ, _RANK, _CODE, _ROW = range(5)
+_OCC, _SEQ, _RANK, _CODE, _ROW, _DETECTED = range(6)
 
 Where = tuple[int, int, int]
 """What versions are ordered by: occ_time, `seq`, and a rank by which complex events follow the version they are of."""
@@ -79,6 +80,7 @@ class Corrected:
 
     `at` has for each event that may still change where its version stands; one that was too old to be taken has the
     rank -1 and stands nowhere. `held` are the places and `seq` of versions before `base` that kernels still hold.
+    With `asks_detected` it knows when each was detected.
     """
 
     classes: tuple[EventClass, ...]
@@ -88,7 +90,15 @@ class Corrected:
     count: int = 0
     ranks: int = 0
     held: tuple[Integers, Integers] = field(default_factory=lambda: (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-    _columns: Integers = field(default_factory=lambda: np.zeros((5, _ROOM_MIN), np.int64))
+    asks_detected: bool = False
+    _columns: Integers = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make room for some."""
+        self._columns = self._empty(_ROOM_MIN)
+
+    def _empty(self, room: int) -> Integers:
+        return np.zeros((_DETECTED + self.asks_detected, room), np.int64)
 
     @property
     def end(self) -> int:
@@ -113,13 +123,13 @@ class Corrected:
         return occ, seq, rank
 
     def columns(self) -> Integers:
-        """Occ_time, `seq`, rank, code and row of all versions since `base`, a row each."""
+        """Occ_time, `seq`, rank, code, row and, for who asks, det_time of all versions since `base`, a row each."""
         return self._columns[:, : self.count]
 
     def restore(self, columns: Integers) -> None:
         """Take over columns that were saved."""
         self.count = columns.shape[1]
-        self._columns = np.zeros((5, max(_ROOM_MIN, 2 * self.count)), np.int64)
+        self._columns = self._empty(max(_ROOM_MIN, 2 * self.count))
         self._columns[:, : self.count] = columns
 
     # ---- changing --------------------------------------------------------------------------------
@@ -134,20 +144,22 @@ class Corrected:
         self.ranks += found > 0
         return found
 
-    def append(self, occ: Integers, seq: Integers, rank: Integers, code: Integers, row: Integers) -> int:
+    def append(
+        self, occ: Integers, seq: Integers, rank: Integers, code: Integers, row: Integers, detected: Integers
+    ) -> int:
         """Put rows at the end; gives the place of the first, counted from 0."""
         first, more = self.count, len(occ)
         self._make_room(more)
-        self._columns[:, first : first + more] = occ, seq, rank, code, row
+        self._columns[:, first : first + more] = (occ, seq, rank, code, row, detected)[: len(self._columns)]
         self.count += more
         return self.base + first
 
-    def insert(self, where: Where, code: int, row: int) -> int:
+    def insert(self, where: Where, code: int, row: int, detected: int) -> int:
         """Put a row where it belongs; gives its place."""
         self._make_room(1)
         place, columns = self._found(where), self._columns
         columns[:, place + 1 : self.count + 1] = columns[:, place : self.count]
-        columns[:, place] = *where, code, row
+        columns[:, place] = (*where, code, row, detected)[: len(columns)]
         self.count += 1
         return self.base + place
 
@@ -179,7 +191,7 @@ class Corrected:
 
     def batch(self, begin: int, end: int) -> Batch:
         """The versions from one place up to another, as kernels read them."""
-        occ, _, _, code, row = self._columns[:, begin - self.base : end - self.base]
+        occ, _, _, code, row, *detected = self._columns[:, begin - self.base : end - self.base]
         own, tables, lists = np.zeros(len(occ), np.int64), [], []
         for number, shelf in enumerate(self.shelves):
             of = np.flatnonzero(code == number)
@@ -187,7 +199,7 @@ class Corrected:
             table, made_of = shelf.taken(row[of])
             tables.append(table)
             lists.append(made_of)
-        return placed(self.classes, code, own, occ, begin, tables, lists)
+        return placed(self.classes, code, own, (occ, *detected), begin, tables, lists)
 
     def seqs(self, places: Integers) -> Integers:
         """The `seq` of the received versions at places, as kernels have them."""
@@ -229,24 +241,30 @@ class Corrected:
         self.restore(rest)
 
 
-def corrected(classes: Sequence[EventClass], received: int) -> Corrected:
+def corrected(classes: Sequence[EventClass], received: int, *, asks_detected: bool) -> Corrected:
     """A history without versions; the first classes come in from outside, the others are complex."""
-    return Corrected(tuple(classes), [Shelf(one, number >= received) for number, one in enumerate(classes)])
+    shelves = [Shelf(one, number >= received) for number, one in enumerate(classes)]
+    return Corrected(tuple(classes), shelves, asks_detected=asks_detected)
 
 
 def placed(
     classes: tuple[EventClass, ...],
     code: Integers,
     row: Integers,
-    occ_time: Integers,
+    times: tuple[Integers, ...],
     begin: int,
     tables: Sequence[pa.Table],
     lists: Sequence[pa.Array | None],
 ) -> Batch:
-    """Versions as kernels read them: their places are their numbers, and they are detected when they occur."""
+    """Versions as kernels read them: their places are their numbers, and the clock comes to them when they occur.
+
+    `times` are their occ_time and, for who asks, when they were detected.
+    """
+    occ_time, *detected = times
     places = np.arange(FIRST_PLACE + begin, FIRST_PLACE + begin + len(code))
     kind = np.full(len(code), ASSERT, np.uint8)
-    return Batch(classes, code.astype(np.int16), row, places, occ_time, occ_time, kind, tuple(tables), tuple(lists))
+    columns = (code.astype(np.int16), row, places, occ_time, occ_time, kind)
+    return Batch(classes, *columns, tuple(tables), tuple(lists), *detected)
 
 
 def codes_wanted(classes: Sequence[EventClass], names: Sequence[str] | None) -> np.ndarray:

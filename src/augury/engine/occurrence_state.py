@@ -6,7 +6,7 @@ In: a plan and a unit of it. Out: an `OccurrenceState`, which `engine.by_occurre
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from augury.algebra.composite import AbsentFor, CompositePlan, Periodic, Plus, walk
 from augury.algebra.expression import Choice, MatchPlan
 from augury.algebra.program import ClassPlan
+from augury.algebra.scalar import Field, Previous
 from augury.engine.corrected import Corrected, codes_wanted, corrected
 from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.standing import Standing
@@ -26,6 +27,7 @@ from augury.engine.unit_kernels import (
     held_by,
     history_classes,
     next_due,
+    places_of,
     read_kernel,
 )
 from augury.kernels.batch import Integers
@@ -81,8 +83,22 @@ class OccurrenceState:
 
 def occurrence_state(plan: EnginePlan, unit: Detecting) -> OccurrenceState:
     """Before the first version."""
-    history = corrected(history_classes(plan, unit), len(plan.received))
+    classes = history_classes(plan, unit)
+    history = corrected(classes, len(plan.received), asks_detected=asks_detected(plan, unit))
     return OccurrenceState(history, begun(plan, unit))
+
+
+def asks_detected(plan: EnginePlan, unit: Detecting) -> bool:
+    """Whether a mask, WHERE, RETURN or COLLECT of a unit reads detTime."""
+    return _reads_det_time(tuple(plan.classes[place].derivation for place in places_of(unit)))
+
+
+def _reads_det_time(part: object) -> bool:
+    if isinstance(part, tuple):
+        return any(map(_reads_det_time, part))
+    if isinstance(part, Field | Previous):
+        return part.name == "det_time"
+    return is_dataclass(part) and any(_reads_det_time(getattr(part, one.name)) for one in fields(part))
 
 
 def has_timers(unit: Detecting) -> bool:

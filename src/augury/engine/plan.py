@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 
 from augury import limits
 from augury.algebra.composite import CompositePlan
 from augury.algebra.expression import Feed, MatchPlan
 from augury.algebra.program import ClassPlan, Cron, Every, Program
 from augury.algebra.rule import Rule
-from augury.algebra.scalar import Field
 from augury.algebra.select import ByKey, SelectPlan, Turns
 from augury.diagnostics import Diagnostic, Mark, Span
 from augury.engine.trigger_plan import Cuts, TriggerUnit, cuts_of, trigger_units, triggers_at
@@ -197,13 +196,10 @@ def _units(program: Program, places: dict[str, int], flat: bool | None) -> list[
             continue
         match plan.derivation:
             case MatchPlan() as found:
-                _require_known_order(plan, found)
                 with refused_for(plan):
                     units.append(MatchUnit(place, match.detector_of(found), _complex_read(program, plan, places)))
             case CompositePlan():
                 run = runs[name]
-                for member in run.members:
-                    _require_known_order(member, member.derivation)
                 done.update(key_of(one) for one in run.names)
                 into = tuple((member.event_class, _feeds(member)) for member in run.members)
                 at = tuple(places[key_of(one)] for one in run.names)
@@ -237,22 +233,6 @@ def _select_unit(program: Program, place: int, select: SelectPlan, places: dict[
         if isinstance(turns, Turns)
         else None,
     )
-
-
-def _require_known_order(plan: ClassPlan, derivation: object) -> None:
-    """By occurrence kernels see when versions occur, not when they were detected."""
-    if getattr(derivation, "by_occurrence", None) is not None and _asks_when_detected(derivation):
-        message = f"with ORDER BY OCCURRENCE `{plan.event_class.name}` goes by occTime, and cannot ask for detTime"
-        helps = ("leave detTime out, or ORDER BY OCCURRENCE",)
-        raise CannotRun((Diagnostic("E313", message, Mark(plan.event_class.span, "cannot be run"), helps=helps),))
-
-
-def _asks_when_detected(part: object) -> bool:
-    if isinstance(part, Field):
-        return part.name == "det_time"
-    if isinstance(part, tuple):
-        return any(map(_asks_when_detected, part))
-    return is_dataclass(part) and any(_asks_when_detected(getattr(part, one.name)) for one in fields(part))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from augury.engine.occurrence_state import OccurrenceState, Saved, occurrence_state, tells_values
+from augury.engine.occurrence_state import OccurrenceState, Saved, asks_detected, occurrence_state, tells_values
 from augury.engine.plan import EnginePlan
 from augury.engine.rows import whole
 from augury.engine.standing import Stands, identities, stands_of
@@ -85,7 +85,8 @@ def loaded_occurrences(plan: EnginePlan, unit: Detecting, data: bytes) -> Occurr
 def _fingerprint(plan: EnginePlan, unit: Detecting) -> str:
     """The same for expressions and classes whose states fit each other."""
     made = [(key_of(one.name), one.key, _columns(one)) for one in _classes(plan, unit)]
-    text = repr((unit.detector.fingerprint(), by_occurrence(unit), made))
+    asks = ("detTime",) if asks_detected(plan, unit) else ()
+    text = repr((unit.detector.fingerprint(), by_occurrence(unit), made, *asks))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

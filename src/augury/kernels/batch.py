@@ -42,6 +42,8 @@ class Batch:
     the attributes are declared and stored as `kernels.columns.arrow_type` says. Times are microseconds since the
     epoch; a withdrawal (`kind`) has an `occ_time` of no meaning. `constituents` has, for a complex class, a list of
     `seq` numbers per row of its table, and None for a subscribed one, whose version is its own only constituent.
+
+    Where det_time is the time of another clock, as it is by occurrence, `detected` is when versions were detected.
     """
 
     classes: tuple[EventClass, ...]
@@ -53,10 +55,16 @@ class Batch:
     kind: npt.NDArray[np.uint8]
     tables: tuple[pa.Table, ...]
     constituents: tuple[pa.Array | None, ...]
+    detected: Integers | None = None
 
     def __len__(self) -> int:
         """How many versions there are."""
         return len(self.seq)
+
+    @property
+    def asked_det_time(self) -> Integers:
+        """What expressions read as detTime."""
+        return self.det_time if self.detected is None else self.detected
 
     def part(self, begin: int, end: int) -> Batch:
         """The versions from one place up to another."""
@@ -65,7 +73,8 @@ class Batch:
     def at(self, at: Integers | slice) -> Batch:
         """The versions at these places, in this order."""
         columns = (self.code[at], self.row[at], self.seq[at], self.occ_time[at], self.det_time[at], self.kind[at])
-        return Batch(self.classes, *columns, self.tables, self.constituents)
+        detected = None if self.detected is None else self.detected[at]
+        return Batch(self.classes, *columns, self.tables, self.constituents, detected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,8 @@ def corrected(record: Record, order: ByOccurrence, until: Version | None = None)
     found = batch.at(rows)
     places = np.arange(FIRST_PLACE, FIRST_PLACE + len(rows))
     kind = np.full(len(rows), ASSERT, np.uint8)
-    return Corrected(replace(found, seq=places, det_time=found.occ_time, kind=kind), found.seq.tolist())
+    placed = replace(found, seq=places, det_time=found.occ_time, kind=kind, detected=found.det_time)
+    return Corrected(placed, found.seq.tolist())
 
 
 def _is_after(one: Version, until: Version) -> bool:

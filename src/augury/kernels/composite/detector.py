@@ -17,7 +17,7 @@ from augury.graphs import Graph, NotYet, graph_of
 from augury.graphs.graph import BoundedNode
 from augury.kernels.composite.flat.tables import Flat, flat_of
 from augury.kernels.composite.protocol import CONTEXTS, Evaluation
-from augury.kernels.composite.scalars import Tests, equal_variables, fields_asked
+from augury.kernels.composite.scalars import TIMES, Tests, equal_variables, fields_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Detector:
     def leaves(self) -> tuple[Primitive, ...]:
         """The classes as they stand in the expression, from left to right."""
         return self.graph.leaves
+
+    def is_time(self, field: Field) -> bool:
+        """Whether a field is a time that versions have anyway; by occurrence det_time is a value like others."""
+        times = TIMES if self.plan.by_occurrence is None else TIMES[:1]
+        return bool(field.scope) and field.name in times
 
     def fingerprint(self) -> str:
         """The same for plans whose states fit each other."""

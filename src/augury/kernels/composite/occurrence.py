@@ -53,7 +53,10 @@ def timer_point(due: int, end: Point) -> Point:
 
 @dataclass(slots=True, eq=False)
 class Version:
-    """A version that fits some leaf. `until`: a tick after it purges. `values` are those that anything asks for."""
+    """A version that fits some leaf. `until`: a tick after it purges. `values` are those that anything asks for.
+
+    By occurrence `det_time` is the time of the clock, and when it was detected one of the values.
+    """
 
     place: int
     seq: int

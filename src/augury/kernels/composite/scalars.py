@@ -88,9 +88,10 @@ class Tests:
         name = key_of(wanted.scope)
         for version, _ in reversed(one.parts):
             if version.name == name:
-                if wanted.name in TIMES:
-                    return version.occ_time if wanted.name == "occ_time" else version.det_time
-                return version.values[attribute_key(wanted.name)]
+                if wanted.name == "occ_time":
+                    return version.occ_time
+                key = attribute_key(wanted.name)
+                return version.values.get(key, version.det_time) if wanted.name == "det_time" else version.values[key]
         return None
 
     def bound_at(self, name: str) -> dict[int, str]:

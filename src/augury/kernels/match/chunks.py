@@ -259,4 +259,5 @@ def _events(before: Events, more: Events) -> Events:
         np.concatenate([before.row, more.row + held[more.code]]),
         tuple(pa.concat_tables([old, new.cast(old.schema)]) if old.num_columns else new for old, new in pairs),
         tuple(new if old is None else old if new is None else pa.concat_arrays([old, new]) for old, new in lists),
+        None if more.detected is None else np.concatenate([before.asked_det_time, more.detected]),
     )

@@ -88,7 +88,7 @@ class Tuples:
         there = events >= 0
         mask = None if there.all() else ~there
         if name in ("occ_time", "det_time"):
-            times = held.occ_time if name == "occ_time" else held.det_time
+            times = held.occ_time if name == "occ_time" else held.asked_det_time
             return pa.array(times[events], mask=mask).view(arrow_type(t.TIMESTAMP))
         rows = held.row[events]
         values = taken(held.tables[code], name, rows[there])

@@ -69,7 +69,7 @@ class Rows:
     def _column(self, code: int, name: str, of: Integers) -> pa.Array:
         rows = self.index[of]
         if name in ("occ_time", "det_time"):
-            values = self.batch.occ_time if name == "occ_time" else self.batch.det_time
+            values = self.batch.occ_time if name == "occ_time" else self.batch.asked_det_time
             return pa.array(values[rows]).view(arrow_type(t.TIMESTAMP))
         return taken(self.batch.tables[code], name, self.batch.row[rows])
 
@@ -123,7 +123,10 @@ def keyed_places(leaf: Primitive, keyed: Iterable[Variable]) -> dict[str, list[i
 
 @dataclass(slots=True)
 class Tail:
-    """The last events of a class, as many as PREV looks back, with their partitions: what came before a batch."""
+    """The last events of a class, as many as PREV looks back, with their partitions: what came before a batch.
+
+    `det_time` is what expressions read as detTime.
+    """
 
     table: pa.Table
     occ_time: Integers
@@ -275,7 +278,7 @@ def _tail(before: Tail | None, rows: Rows, code: int, back: int) -> Tail:
     of = rows.of_class(code)
     index = rows.index[of]
     table = rows.batch.tables[code].take(pa.array(rows.batch.row[index]))
-    occ_time, det_time = rows.batch.occ_time[index], rows.batch.det_time[index]
+    occ_time, det_time = rows.batch.occ_time[index], rows.batch.asked_det_time[index]
     partition = rows.partitions(of)
     if before is not None:
         table = pa.concat_tables([before.table, table.cast(before.table.schema)])

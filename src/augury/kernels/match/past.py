@@ -362,6 +362,7 @@ def _taking_place(some: Some, rows: Rows) -> dict[int, tuple[int, ...]]:
         batch.kind[index],
         batch.tables,
         tuple(None for _ in batch.classes),
+        None if batch.detected is None else batch.detected[index],
     )
     found = _detected(MatchPlan(some, None, (), None, None, None, Choice.RECENT, ()), alone, 1)
     return dict(zip(found.seq.tolist(), map(tuple, found.constituents.to_pylist()), strict=True))

@@ -115,7 +115,8 @@ def _arrays(state: MatchState) -> dict[str, npt.NDArray[Any]]:
     }
     found |= {f"nodes/{n}": getattr(nodes, n)[: nodes.count] for n in ("ref", "marks", "prev", "length")}
     found |= {f"runs/{f.name}": getattr(state.runs, f.name) for f in fields(Runs) if f.name != "free"}
-    return found | {f"event/{n}": getattr(events, n) for n in ("seq", "occ_time", "det_time", "code", "row")}
+    found |= {f"event/{n}": getattr(events, n) for n in ("seq", "occ_time", "det_time", "code", "row")}
+    return found if events.detected is None else found | {"event/detected": events.detected}
 
 
 def _values(state: MatchState) -> dict[str, pa.Array]:
@@ -140,7 +141,8 @@ def _events(
             constituents[code] = _read_values(blobs[f"constituents/{name}"])
     code = codes[array("event/code")]
     seq, occ_time, det_time, row = (array(f"event/{n}") for n in ("seq", "occ_time", "det_time", "row"))
-    return Events(seq, occ_time, det_time, code, row, tuple(tables), tuple(constituents))
+    detected = array("event/detected") if "event/detected" in blobs else None
+    return Events(seq, occ_time, det_time, code, row, tuple(tables), tuple(constituents), detected)
 
 
 def _tail(name: str, blobs: dict[str, bytes], array: Callable[[str], npt.NDArray[Any]], of: EventClass) -> Tail:

@@ -29,7 +29,10 @@ Shorts = npt.NDArray[np.int32]
 
 @dataclass(slots=True)
 class Events:
-    """The events that tuples hold: an event's number is its place here; greater is later in the history."""
+    """The events that tuples hold: an event's number is its place here; greater is later in the history.
+
+    `detected` is as in a batch.
+    """
 
     seq: Integers
     occ_time: Integers
@@ -38,10 +41,16 @@ class Events:
     row: Integers
     tables: tuple[pa.Table, ...]
     constituents: tuple[pa.Array | None, ...]
+    detected: Integers | None = None
 
     def __len__(self) -> int:
         """How many."""
         return len(self.seq)
+
+    @property
+    def asked_det_time(self) -> Integers:
+        """What expressions read as detTime."""
+        return self.det_time if self.detected is None else self.detected
 
 
 @dataclass(slots=True)
@@ -270,9 +279,9 @@ def _kept_events(events: Events, kept: Integers) -> Events:
         lists = events.constituents[number]
         constituents.append(None if lists is None else lists.take(pa.array(rows)))
         row[of] = np.arange(len(of))
-    return Events(
-        events.seq[kept], events.occ_time[kept], events.det_time[kept], code, row, tuple(tables), tuple(constituents)
-    )
+    times = events.occ_time[kept], events.det_time[kept]
+    detected = None if events.detected is None else events.detected[kept]
+    return Events(events.seq[kept], *times, code, row, tuple(tables), tuple(constituents), detected)
 
 
 def _rows_of(table: pa.Table, rows: Integers) -> pa.Table:

@@ -204,7 +204,8 @@ def _with_events(events: Events, rows: Rows) -> Events:
     batch, index = rows.batch, rows.index
     if not len(events) and len(index) == len(batch):
         lists = tuple(map(_one_array, batch.constituents))
-        return Events(batch.seq, batch.occ_time, batch.det_time, batch.code, batch.row, batch.tables, lists)
+        times = batch.occ_time, batch.det_time
+        return Events(batch.seq, *times, batch.code, batch.row, batch.tables, lists, batch.detected)
     held = np.bincount(events.code, minlength=len(batch.classes))
     code = batch.code[index]
     constituents = []
@@ -225,6 +226,7 @@ def _with_events(events: Events, rows: Rows) -> Events:
         np.concatenate([events.row, batch.row[index] + held[code]]),
         tables,
         tuple(constituents),
+        None if batch.detected is None else np.concatenate([events.asked_det_time, batch.detected[index]]),
     )
 
 

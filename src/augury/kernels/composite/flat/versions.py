@@ -21,7 +21,7 @@ from augury.kernels.composite.detector import Detector
 from augury.kernels.composite.flat.state import FlatState, Held
 from augury.kernels.composite.flat.tables import EVER, NONE
 from augury.kernels.composite.reading import numbers_at, rows_of
-from augury.kernels.composite.scalars import TIMES, variable_places
+from augury.kernels.composite.scalars import variable_places
 from augury.kernels.match.leaves import Rows, code_of, remember_tails, stored, truth_of, value_column
 from augury.kernels.match.shared import Shared
 
@@ -62,7 +62,7 @@ class Versions:
     def values(self, field: Field, which: Integers) -> pa.Array:
         """What a field is of some versions, by number; NULL of a version that has none, or of none (NONE)."""
         kind = arrow_type(field.type)
-        if field.scope and field.name in TIMES:
+        if self.detector.is_time(field):
             times = np.append(self.column(field.name), 0)
             return pa.array(times[which], mask=which < 0).view(kind)
         parts = [self.held.values[fields_of(self.detector).index(field)]] if len(self.held) else [pa.array([], kind)]
@@ -136,8 +136,8 @@ class Versions:
 
 
 def fields_of(detector: Detector) -> list[Field]:
-    """What anything asks of versions, times left out: a version has these."""
-    asked = (field for field in detector.asked if not (field.scope and field.name in TIMES))
+    """What anything asks of versions, but the times that they have anyway."""
+    asked = (field for field in detector.asked if not detector.is_time(field))
     return sorted(asked, key=lambda field: (key_of(field.scope), key_of(field.name)))
 
 
