@@ -15,7 +15,7 @@ from augury.api import ProgramError, compile
 from augury.duck.selects import runnable
 from augury.engine.grafting import Grown, grafted, kept_of
 from augury.engine.ledger import joined, ledger_of, lines
-from augury.engine.plan import CannotRun, EnginePlan, engine_plan
+from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.replacing import meaning_of
 from augury.engine.sharded import parted
 from augury.engine.snapshot import loaded_state, saved_state
@@ -61,24 +61,14 @@ def again(plan: EnginePlan, state: EngineState) -> EngineState:
     return loaded_state(plan, saved_state(plan, state))
 
 
-def runs(case: Generated) -> bool:
-    try:
-        engine_plan(case.program)
-    except CannotRun:
-        return False
-    return True
-
-
 GENERATORS = {"selects": generate, "mixed": generate_mixed, "corrected": generate_corrected}
 
 
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_classes_that_stay_go_on_though_nothing_of_the_history_is_left(kind: str) -> None:
     compared = 0
-    for seed in range(40):
+    for seed in range(25):
         case = GENERATORS[kind](seed)
-        if not runs(case):
-            continue
         begun, at = case.text.index("CREATE"), middle(case)
         text = case.text[:begun] + ZED + case.text[begun:]
         if kind == "corrected":
@@ -95,7 +85,7 @@ def test_classes_that_stay_go_on_though_nothing_of_the_history_is_left(kind: str
         _, later = parted(came_in(new.program, case.raws), at)
         assert ran(new, again(new, found), later, case.until) == undisturbed, seed
         compared += bool(undisturbed)
-    assert compared > 10
+    assert compared >= 8
 
 
 def without_some(case: Generated, seed: int) -> Program | None:
@@ -117,10 +107,8 @@ def without_some(case: Generated, seed: int) -> Program | None:
 @pytest.mark.parametrize("kind", GENERATORS)
 def test_new_classes_go_on_as_they_were_worked_out(kind: str) -> None:
     compared = 0
-    for seed in range(100):
+    for seed in range(60):
         case = GENERATORS[kind](seed)
-        if not runs(case):
-            continue
         before = without_some(case, seed)
         if before is None:
             continue
@@ -140,7 +128,7 @@ def test_new_classes_go_on_as_they_were_worked_out(kind: str) -> None:
         assert kept >= {key_of(one.event_class.name) for one in case.program.classes if is_received(one)}
         assert ran(new, again(new, grafted(new, known, [grown], kept)), waits, case.until) == wanted, seed
         compared += bool(wanted)
-    assert compared > 10
+    assert compared >= 8
 
 
 def live(plan: EnginePlan, state: EngineState) -> set[tuple[str, str]]:
