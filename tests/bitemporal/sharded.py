@@ -21,11 +21,14 @@ from augury.engine.sharded import (
     more_known,
     numbered,
     numbers_of,
+    parted,
     provisionally,
+    seen_to_fail,
     shared_ids,
     slots_of,
     split,
 )
+from augury.engine.snapshot import loaded_state, saved_state
 from augury.engine.state import EngineState, initial
 from augury.engine.tick import Ports, ticks
 from augury.engine.ticked import Ticked
@@ -69,6 +72,34 @@ def in_pieces(program: Program, raws: Sequence[Raw], until: int, buckets: int) -
     )
     assert again == found, "with the numbers the same SELECTs fail"
     return slots, joined(program, [ledger_of(program, one) for one in done])
+
+
+def in_steps(program: Program, raws: Sequence[Raw], until: int, buckets: int, cut: int) -> Ledger:
+    """What the engines of all slots do in two steps, saved and loaded in between; each slot numbers its versions."""
+    came = arrivals(program, [raw_rows(program, raws)])
+    slots = slots_of(program, buckets)
+    plans = [engine_plan(slots.program_of(slot)) for slot in range(len(slots))]
+    states: list[bytes] = []
+    first = min((tick for tick, _ in came.by_tick(program.settings.chronon_us)), default=None)
+    waiting, done = split(slots, came), list[Ledger]()
+    for end in (cut, until):
+        parts = {slot: parted(part, end) for slot, part in waiting.items()}
+        waiting = {slot: later for slot, (_, later) in parts.items()}
+        known: Known | None = Known()
+        while known is not None:
+            told, ended, found = list[Ledger](), list[bytes](), list[Failing]()
+            for slot, plan in enumerate(plans):
+                state = initial(plan, slots.after_number(slot)) if end == cut else loaded_state(plan, states[slot])
+                failures = Failures(plan.chronon_us, known.failing or {}) if slots.shares_selects(slot) else None
+                now, _ = parts.get(slot, (Arrivals(), Arrivals()))
+                ran = list(_ticks(plan.program, state, now, end, first, settles=False, failures=failures))
+                told.append(ledger_of(plan.program, ran))
+                ended.append(saved_state(plan, state))
+                found += [] if failures is None else [failures.found()]
+            known = seen_to_fail(program, known, united(found))
+        states = ended
+        done += told
+    return joined(program, done)
 
 
 def _all(

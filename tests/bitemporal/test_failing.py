@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,7 +21,7 @@ from augury.kernels.reference.bitemporal import Raw
 from tests.bitemporal.generate import SECOND, Generated
 from tests.bitemporal.generate_failing import generate_failing
 from tests.bitemporal.local import local
-from tests.bitemporal.sharded import in_one, in_pieces
+from tests.bitemporal.sharded import in_one, in_pieces, in_steps
 from tests.bitemporal.test_reference import reference
 from tests.bitemporal.test_shards import same
 from tests.bitemporal.told import difference
@@ -129,6 +130,21 @@ def test_random_programs(block: int) -> None:
         assert not difference(reference(g.program, g.raws, g.until), found), seed
         failed += same(g, seed) > 1 and any(tick.failed for tick in found.ticks)
     assert failed >= 5
+
+
+@pytest.mark.parametrize("cut", range(10, 100, 10))
+def test_a_step_may_end_while_a_select_fails(cut: int) -> None:
+    """A slot that waits for another goes on with the next step, and not before."""
+    rows = [a(1, 3, 4), a(11, 1, BAD), a(21, 2, 5), a(22, 3, 5), a(61, 1, 1), a(71, 2, 2), a(72, 3, 6)]
+    g = generated(CLASSES, *rows)
+    one = in_one(g.program, g.raws, g.until)
+    other = in_steps(g.program, g.raws, g.until, 3, at(cut))
+    assert _unnumbered(lines(g.program, one)) == _unnumbered(lines(g.program, other))
+
+
+def _unnumbered(told: Iterable[str]) -> list[str]:
+    """Lines without the numbers of versions."""
+    return [str({**json.loads(line), "seq": 0, "constituents": []}) for line in told]
 
 
 def test_a_failure_is_reported_once_a_tick() -> None:

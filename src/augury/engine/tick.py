@@ -403,6 +403,12 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
     return max(min(found), state.tick + chronon_us)
 
 
+def next_tick_by(plan: EnginePlan, state: EngineState, last: int) -> int:
+    """The next tick with work to do, of a run up to `last`: what is held up longer is still held then."""
+    due = next_tick(plan, state)
+    return last if due > last and state.failing and state.tick is not None and state.tick < last else due
+
+
 def tick_at_most(time: int, chronon_us: int) -> int:
     """The last tick that is not after a time."""
     return time // chronon_us * chronon_us
@@ -448,7 +454,7 @@ def ticks(
         coming = last, came
     posted = 0
     while coming is not None or until is not None:
-        due = next_tick(plan, state)
+        due = next_tick_by(plan, state, last)
         if coming is not None and coming[0] <= due:
             time, rows = coming
             coming = next(waiting, None)
