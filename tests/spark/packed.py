@@ -25,9 +25,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
+from augury.engine.failing import united
 from augury.engine.ledger import REJECTED, Ledger, joined
 from augury.engine.ports import SelectsBy
-from augury.engine.sharded import SLOTS_MAX, Slots, shared_ids, to_absorb
+from augury.engine.sharded import SLOTS_MAX, Slots, more_known, shared_ids
 from augury.engine.tick import tick_at_most, tick_reading
 from augury.history.arrivals import arrivals
 from augury.history.json_lines import read_line
@@ -36,20 +37,22 @@ from augury.kernels.reference.bitemporal import Raw
 from augury.lake import Lake
 from augury.spark.arriving import PIECES, SPARK_PIECES, SUMMARY, Ingest, sources_of
 from augury.spark.committed import ledger_in
-from augury.spark.keeping import Keeper, done_in, keeper
+from augury.spark.keeping import Keeper, keeper
 from augury.spark.selects import SparkSelects, selects_by
-from augury.spark.slots import SPARK_RESULTS, Judge, Run, Step, ipc_table, require_run
+from augury.spark.slots import FAILED, SPARK_RESULTS, Judge, Run, Step, done_in, ipc_table, require_run
 from augury.spark.stepping import (
     NOTHING_TOLD,
     Told,
     accepted_in,
     for_slots,
     identified_in,
+    looked_in,
     numbered,
     positions_of,
     slots_on_spark,
     step_of,
     told_by,
+    unforeseen,
 )
 from augury.spark.watch import Watch
 
@@ -189,24 +192,43 @@ def stepped(
     commits: Mapping[int, int],
     selects: Mapping[int, SparkSelects],
 ) -> dict[int, pa.Table]:
-    """One step of all programs, as `stepping.results` does it for one: what the engines of their slots did."""
-    absorbed: dict[int, frozenset[int]] = dict.fromkeys(steps, frozenset[int]())
-    numbers: dict[int, list[pa.RecordBatch]] = {}
+    """One step of all programs, as `stepping.collected` does it for one: what the engines of their slots did."""
+    done: dict[int, pa.Table] = {}
+    left = dict(steps)
+    while left:
+        numbers, left = _judged(spark, pieces, told, left, selects)
+        runs = {p: Run(step, commits.get(p, 0)) for p, step in left.items()}
+        done |= _run(spark, pieces, runs, numbers, SPARK_RESULTS, selects)
+        again = {p: unforeseen(step, done[p]) for p, step in left.items()}
+        left = {p: step for p, step in again.items() if step is not None}
+    return done
+
+
+def _judged(
+    spark: SparkSession,
+    pieces: DataFrame | None,
+    told: Mapping[int, Told],
+    steps: Mapping[int, Step],
+    selects: Mapping[int, SparkSelects],
+) -> tuple[dict[int, list[pa.RecordBatch]], dict[int, Step]]:
+    """The numbers of the versions of all programs, as `stepping.judged` finds them for one, and what slots know."""
+    known = dict(steps)
+    numbers: dict[int, list[pa.RecordBatch]] = {program: [] for program in steps}
     open_ = {program for program, step in steps.items() if len(step.slots) > 1}
     while open_:
-        judges = {p: Judge(replace(steps[p], absorbed=absorbed[p])) for p in open_}
+        judges = {p: Judge(known[p]) for p in open_}
         rows = _run(spark, pieces, judges, dict.fromkeys(open_, ()), SPARK_PIECES, selects)
         for program in sorted(open_):
-            accepted = accepted_in(rows[program])
-            shared = shared_ids(identified_in(told[program], steps[program].sources, rows[program]))
-            more = to_absorb(shared, positions_of(accepted), absorbed[program])
+            step = known[program]
+            accepted, failing = accepted_in(rows[program]), united(looked_in(rows[program]).values())
+            shared = shared_ids(identified_in(told[program], step.sources, rows[program]))
+            more = more_known(step.slots.program, step.known, failing, shared, positions_of(accepted))
             if more is None:
-                numbers[program] = numbered(accepted, steps[program].after_seq)
+                numbers[program] = numbered(accepted, step.after_seq)
                 open_.remove(program)
             else:
-                absorbed[program] |= {more}
-    runs = {p: Run(replace(step, absorbed=absorbed[p]), commits.get(p, 0)) for p, step in steps.items()}
-    return _run(spark, pieces, runs, {p: numbers.get(p, ()) for p in steps}, SPARK_RESULTS, selects)
+                known[program] = replace(step, known=more)
+    return numbers, known
 
 
 def _run(
@@ -288,6 +310,7 @@ def _whole_step(case: Case, slots: Slots, told: Told) -> Step:
 
 def _ledger(case: Case, told: Told, table: pa.Table) -> Ledger:
     require_run(table)
+    table = table.filter(pc.not_equal(table["kind"], FAILED))
     found = []
     for kind, name, content in zip(*(table[c].to_pylist() for c in ("kind", "event_class", "packed")), strict=True):
         rows = ipc_table(content)

@@ -47,6 +47,7 @@ from augury.spark.stage import groups_of
 from tests.bitemporal import corpus as bitemporal
 from tests.bitemporal.generate import Generated, generate, generate_mixed
 from tests.bitemporal.generate_corrections import generate_corrected
+from tests.bitemporal.generate_failing import generate_failing
 from tests.bitemporal.generate_keyed import generate_keyed
 from tests.bitemporal.local import Known
 from tests.bitemporal.test_once import in_one_step
@@ -61,8 +62,6 @@ from tests.triggers.test_examples import NAMES as WITH_TRIGGERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECOND = 1_000_000
-IN_ONE_BUCKET = {"a-failing-select-keeps-what-is-gone"}
-"""Of a SELECT that fails all rows stay as they were; cut by key it fails, and they stay, bucket by bucket."""
 
 
 # ---- what is compared --------------------------------------------------------------------------------------------
@@ -167,6 +166,12 @@ def random_programs(block: int) -> list[Case]:
 
 
 @cache
+def failing_programs() -> list[Case]:
+    """Programs whose SELECTs fail for some values, in three buckets, so that most keys lie in one of their own."""
+    return [replace(of_generated("failing", generate_failing(seed), seed), buckets=3) for seed in range(100, 124)]
+
+
+@cache
 def keyed_programs() -> list[Case]:
     found = []
     for seed in range(100):
@@ -182,8 +187,7 @@ def bitemporal_corpus() -> list[Case]:
     for number, case in enumerate(bitemporal.cases()):
         program = bitemporal.program_of(case)
         raws, until = bitemporal.raws_of(case, program), bitemporal.until_of(case)
-        made = of_raws(f"{case['name']} {number}", program, raws, until, number)
-        found.append(replace(made, buckets=1) if case["name"] in IN_ONE_BUCKET else made)
+        found.append(of_raws(f"{case['name']} {number}", program, raws, until, number))
     return [*found, *_cells()]
 
 
@@ -315,6 +319,7 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
     "keyed programs, examples": lambda: [*keyed_programs(), *examples()],
     "triggers, corpus and random": triggers,
     "by occurrence, corpus and random": by_occurrence,
+    "random SELECTs that fail": failing_programs,
     "random programs 1": lambda: random_programs(0),
     "random programs 2": lambda: random_programs(1),
 }
@@ -408,11 +413,13 @@ def typed_frame(spark: SparkSession, case: Case) -> DataFrame:
 # ---- references --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["random programs 1", "random programs 2"])
-def test_they_print_what_the_reference_prints(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"), [("random programs 1", 100), ("random programs 2", 100), ("random SELECTs that fail", 24)]
+)
+def test_they_print_what_the_reference_prints(name: str, count: int) -> None:
     """Of the very programs that run as batches and streams here, and do there what the engine in process does."""
     cases = GROUPS[name]()
-    assert len(cases) == 100
+    assert len(cases) == count
     for case in cases:
         assert local(case).lines == reference_lines(case), f"{case.name}\n{case.program.text}"
 

@@ -6,6 +6,7 @@ order of the contract, as if one engine had done all; and its lines are those of
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -297,6 +298,15 @@ def lines(program: Program, ledger: Ledger) -> Iterator[str]:
     texts += ledger.actions["line"].to_pylist()
     for row in np.argsort(np.concatenate(ticks), kind="stable").tolist():
         yield texts[row]
+
+
+def failures(ledger: Ledger) -> list[tuple[int, str, str]]:
+    """Which SELECT failed at which tick, and why, each once: engines of several slots may have reported the same."""
+    found: dict[tuple[int, str], str] = {}
+    for tick, text in zip(integers(ledger.ticks["tick"]).tolist(), ledger.ticks["failed"].to_pylist(), strict=True):
+        for name, reason in json.loads(text).items():
+            found.setdefault((tick, name), reason)
+    return [(tick, name, reason) for (tick, name), reason in found.items()]
 
 
 def counted(ledger: Ledger) -> dict[str, int]:

@@ -129,6 +129,8 @@ class SelectState:
 
     By key: `given`, an `indexes` entry per view, and the values `touched` since it was last evaluated. As a whole: the
     `rows` it gave, None before the first, and whether anything was `touched`. `due` has for each turn when it comes.
+    Of one that could be evaluated, but fails elsewhere, what it gave is held up to the tick `held_until`; if anything
+    becomes of it before, it has to be looked at again.
     """
 
     given: Given | None
@@ -137,15 +139,19 @@ class SelectState:
     rows: Rows | None = None
     touched: set[Any] = field(default_factory=set)
     is_touched: bool = True
+    held_until: int = 0
 
     def news(self, unit: SelectUnit, place: int, view: LiveView, slots: Integers, gone: Integers, tick: int) -> None:
         """Events of a view it reads came or changed, or have left."""
-        self.is_touched = True
+        self._looks_again()
         if self.given is not None:
             index = self.indexes[place]
             self.touched |= index.leave(gone.tolist())
             self.touched |= index.enter(view, slots)
         self._enter_turns(unit, place, view, slots, tick)
+
+    def _looks_again(self) -> None:
+        self.is_touched, self.held_until = True, 0
 
     def _enter_turns(self, unit: SelectUnit, place: int, view: LiveView, slots: Integers, tick: int) -> None:
         for turn, due in zip(unit.turns or (), self.due, strict=True):
@@ -165,14 +171,14 @@ class SelectState:
     def turned(self, unit: SelectUnit, views: Sequence[LiveView], tick: int) -> None:
         """Note the events for which a comparison with NOW has turned by this tick."""
         if unit.turns is None:
-            self.is_touched = True
+            self._looks_again()
             for index in self.indexes.values():
                 self.touched.update(index.slots)
             return
         for turn, due in zip(unit.turns, self.due, strict=True):
             found = due.pop(tick, views[turn.place].number).slot
             if len(found):
-                self.is_touched = True
+                self._looks_again()
                 if self.given is not None:
                     values = self.indexes[turn.place].values
                     self.touched.update(values[slot] for slot in found.tolist())
@@ -204,7 +210,7 @@ class SelectState:
             self.rows = rows
         else:
             self.given.put(self.touched, rows)
-        self.touched, self.is_touched = set(), False
+        self.touched, self.is_touched, self.held_until = set(), False, 0
 
     def all_rows(self) -> Rows | None:
         """Every row it gave, to be kept."""

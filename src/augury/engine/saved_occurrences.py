@@ -21,7 +21,7 @@ from augury.kernels.batch import Occurrences, joined
 from augury.kernels.columns import arrow_type
 from augury.kernels.packed import array_bytes, packed, read_array, read_table, table_bytes, unpacked
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _OPERATOR: Final = "BY OCCURRENCE"
 
 
@@ -36,17 +36,19 @@ def saved_occurrences(plan: EnginePlan, unit: Detecting, state: OccurrenceState)
         for number, table in enumerate(shelf.tables):
             names = [str(i) for i in range(table.num_columns)]
             blobs[f"shelf/{code}/{number}"] = table_bytes(table.rename_columns(names))
-    for place in places_of(unit):
+    # Classes may have other places when it is read again, in another program.
+    places = places_of(unit)
+    for of_unit, place in enumerate(places):
         found = [one for stack in standing.events.values() for one in stack if one.identity[0] == place]
         if found:
-            blobs |= _written_stands(place, sorted(found, key=lambda one: one.number))
+            blobs |= _written_stands(of_unit, sorted(found, key=lambda one: one.number))
     header = {
         "saved": [[one.end, one.found] for one in state.saved],
         "shelves": [[shelf.count, len(shelf.tables)] for shelf in history.shelves],
         "at": [[code, _written(key), *where] for (code, key), where in history.at.items()],
         "history": [history.base, history.ranks],
         "standing": standing.base,
-        "numbers": [[place, _written(name), number] for (place, name), number in standing.numbers.items()],
+        "numbers": [[places.index(p), _written(name), number] for (p, name), number in standing.numbers.items()],
         "times": [state.ahead, state.clock, state.greatest, state.settled],
     }
     return packed(_OPERATOR, FORMAT, _fingerprint(plan, unit), header, blobs)
@@ -70,11 +72,13 @@ def loaded_occurrences(plan: EnginePlan, unit: Detecting, data: bytes) -> Occurr
         shelf.count = count
         shelf.tables = [read_table(blobs[f"shelf/{code}/{i}"]).rename_columns(names) for i in range(tables)]
     standing.base = header["standing"]
-    standing.numbers = {(place, _read(name)): number for place, name, number in header["numbers"]}
+    places = places_of(unit)
+    standing.numbers = {(places[of_unit], _read(name)): number for of_unit, name, number in header["numbers"]}
     found: list[Stands] = []
-    for place in places_of(unit):
-        if f"stands/{place}" in blobs:
-            found += _read_stands(plan.classes[place].event_class, place, tells_values(unit.detector.plan), blobs)
+    for of_unit, place in enumerate(places):
+        if f"stands/{of_unit}" in blobs:
+            event_class, has_values = plan.classes[place].event_class, tells_values(unit.detector.plan)
+            found += _read_stands(event_class, of_unit, place, has_values, blobs)
     for one in sorted(found, key=lambda one: one.number):
         standing.events.setdefault(one.identity, []).append(one)
         if one.number >= standing.base:
@@ -98,17 +102,19 @@ def _columns(event_class: EventClass) -> list[tuple[str, str]]:
     return [(key_of(one.name), str(arrow_type(one.type))) for one in event_class.attributes]
 
 
-def _written_stands(place: int, found: list[Stands]) -> dict[str, bytes]:
+def _written_stands(of_unit: int, found: list[Stands]) -> dict[str, bytes]:
     rows = joined([one.found.at(np.array([one.row])) for one in found])
     own = np.array([[one.number for one in found], [one.order for one in found]], np.int64)
     times = np.stack([*own, rows.seq, rows.occ_time, rows.det_time])
     columns = {str(i): whole(column) for i, column in enumerate(rows.values.columns)}
     table = pa.table({**columns, "constituents": rows.constituents})
-    return {f"stands/{place}": table_bytes(table), f"stands/{place}/times": array_bytes(times)}
+    return {f"stands/{of_unit}": table_bytes(table), f"stands/{of_unit}/times": array_bytes(times)}
 
 
-def _read_stands(event_class: EventClass, place: int, has_values: bool, blobs: dict[str, bytes]) -> list[Stands]:
-    table, times = read_table(blobs[f"stands/{place}"]), read_array(blobs[f"stands/{place}/times"])
+def _read_stands(
+    event_class: EventClass, of_unit: int, place: int, has_values: bool, blobs: dict[str, bytes]
+) -> list[Stands]:
+    table, times = read_table(blobs[f"stands/{of_unit}"]), read_array(blobs[f"stands/{of_unit}/times"])
     number, order, seq, occ_time, det_time = times
     columns, names = table.columns[:-1], [attribute.name for attribute in event_class.attributes]
     values = pa.table(columns, names=names) if names else pa.table({})

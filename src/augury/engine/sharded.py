@@ -4,7 +4,8 @@ In: shards and how many buckets they fall into; rows as they come. Out: rows by 
 shard, with an engine of its own. Versions are numbered over all slots, and which rows are versions is known only to the
 engine of each: so engines go twice over what came, first to tell which rows they accept (`accepted`), on states that
 are thrown away, and then with the numbers (`numbered`). Where there is one slot its engine counts by itself. An id
-that rows of several slots have is settled between the two (`to_absorb`). It runs nothing.
+that rows of several slots have is settled between the two (`to_absorb`), and so is which SELECTs fail in some slot
+(`seen_to_fail`): the first pass is repeated until nothing more is to be known (`more_known`). It runs nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from augury.algebra.program import Program
+from augury.engine.failing import Failing, Point, first_difference
 from augury.engine.plan import EnginePlan, engine_plan
 from augury.engine.shards import Shard, holds_select, program_of, shards_of
 from augury.engine.ticked import Ticked
@@ -72,6 +74,11 @@ class Slots:
         return tuple(
             slot for slot in range(len(self)) if holds_select(self.program, self.shards[self.shard_of(slot)].places)
         )
+
+    def shares_selects(self, slot: int) -> bool:
+        """Whether engines of other slots run the SELECTs of a slot, too, over other events."""
+        shard = self.shards[self.shard_of(slot)]
+        return bool(shard.by) and self.buckets > 1 and holds_select(self.program, shard.places)
 
     def program_of(self, slot: int) -> Program:
         """The part of the program that the engine of a slot runs."""
@@ -182,6 +189,45 @@ def to_absorb(shared: Iterable[Sequence[Moment]], versions: Integers, absorbed: 
     return min(found)[1] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the engines of a step are told beside their rows, as far as it is known by then.
+
+    `absorbed` are positions of rows that are known to be duplicates. `failing` says which SELECTs fail when, in some
+    slot; None as long as nobody has seen one fail, and then an engine that can tell what it accepts without a look at
+    its rows does not look. `parted` is where the last round told something else than it was given.
+    """
+
+    absorbed: frozenset[int] = frozenset()
+    failing: Failing | None = None
+    parted: Point | None = None
+
+
+def seen_to_fail(program: Program, known: Known, found: Failing) -> Known | None:
+    """What is known once all slots have told which SELECTs fail in them; None if it is what was known before."""
+    parted = first_difference(program, known.failing or {}, found)
+    if parted is None:
+        return None
+    if known.failing is None:
+        return replace(known, failing=found)
+    assert known.parted is None or known.parted < parted, "what fails first was right after one round"
+    return replace(known, failing=found, parted=parted)
+
+
+def more_known(
+    program: Program, known: Known, found: Failing, shared: Iterable[Sequence[Moment]], versions: Integers
+) -> Known | None:
+    """What is known after a round in which slots told which SELECTs fail, and which rows are versions; None if no more.
+
+    `shared` are rows of several slots that have one event_id.
+    """
+    seen = seen_to_fail(program, known, found)
+    if seen is not None:
+        return seen
+    more = to_absorb(shared, versions, known.absorbed)
+    return None if more is None else replace(known, absorbed=known.absorbed | {more}, parted=None)
+
+
 def absorbing(came: Arrivals, positions: Collection[int]) -> Arrivals:
     """The rows, of which those at these positions are known."""
     if not positions:
@@ -193,15 +239,24 @@ def absorbing(came: Arrivals, positions: Collection[int]) -> Arrivals:
     return replace(came, rows=rows)
 
 
-def provisionally(came: Arrivals) -> Arrivals:
-    """The rows with numbers that only tell them apart: their positions, from 1."""
-    return replace(came, rows={code: replace(rows, seq=rows.position + 1) for code, rows in came.rows.items()})
+def provisionally(came: Arrivals, after_seq: int = 0) -> tuple[Arrivals, Integers]:
+    """The rows with numbers in the order in which they will have their own; and the position of each number's row."""
+    position = _joined(rows.position for rows in came.rows.values())
+    det_time = _joined(rows.part.det_time for rows in came.rows.values())
+    order = np.lexsort((position, det_time))
+    seq = np.empty(len(order), np.int64)
+    seq[order] = np.arange(after_seq + 1, after_seq + 1 + len(order))
+    rows, begin = {}, 0
+    for code, one in came.rows.items():
+        rows[code] = replace(one, seq=seq[begin : begin + len(one)])
+        begin += len(one)
+    return replace(came, rows=rows), position[order]
 
 
-def accepted(ticks: Iterable[Ticked]) -> Integers:
+def accepted(ticks: Iterable[Ticked], position: Integers, after_seq: int = 0) -> Integers:
     """The positions of rows that became versions, of engines that read them with provisional numbers."""
-    found = [versions.seq - 1 for ticked in ticks for versions in ticked.read]
-    return np.sort(_joined(found))
+    found = [versions.seq for ticked in ticks for versions in ticked.read]
+    return np.sort(position[_joined(found) - (after_seq + 1)])
 
 
 def det_times(came: Arrivals, position: Integers) -> Integers:

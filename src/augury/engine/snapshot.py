@@ -21,7 +21,7 @@ from augury.engine.saved_occurrences import loaded_occurrences, saved_occurrence
 from augury.engine.saved_rows import loaded_rows, saved_rows
 from augury.engine.saved_triggers import loaded_trigger, saved_trigger, trigger_fingerprint
 from augury.engine.state import Detection, EngineState, TriggersState, forget_unheld
-from augury.engine.tick import Ports, next_tick, tick_again
+from augury.engine.tick import Ports, next_tick_by, tick_again
 from augury.engine.ticked import ClassVersions, Ticked
 from augury.engine.traces import Traced, Traces
 from augury.engine.unit_kernels import by_occurrence, kernel_bytes, read_kernel
@@ -163,7 +163,7 @@ def ticks_again(
     waiting = iter(reads)
     coming = next(waiting, None)
     while True:
-        due = next_tick(plan, state)
+        due = next_tick_by(plan, state, last)
         if coming is not None and coming[0] <= due:
             time, versions = coming
             coming = next(waiting, None)

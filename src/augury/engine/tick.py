@@ -14,12 +14,14 @@ import numpy as np
 
 from augury import limits
 from augury.engine import detecting, selecting
+from augury.engine.ahead import require_few_periods_ahead
 from augury.engine.chronon import Chronon, Read
 from augury.engine.detecting import Histories
+from augury.engine.failing import Failures
 from augury.engine.firing import post_text, settled
 from augury.engine.occurrence_state import OccurrenceState, purged_from, settle_all
 from augury.engine.parts import SelectState
-from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit, refused_for, too_many_periods
+from augury.engine.plan import CompositeUnit, EnginePlan, MatchUnit, SelectUnit
 from augury.engine.ports import KnownVersions, SelectFailed, Selects
 from augury.engine.reading import next_by_clock, read_again
 from augury.engine.rows import whole
@@ -36,9 +38,7 @@ from augury.history.schedule import TooManyDue, due_at_most
 from augury.history.versions import WITHDRAWN
 from augury.kernels.batch import Integers, Occurrences, joined
 from augury.kernels.bitemporal import NEVER, Sight, Versions, as_of_now, decided, purge, take, tick_after
-from augury.kernels.composite.periods import require_few_periods
 from augury.kernels.composite.state import CompositeState
-from augury.kernels.composite.timed import TooManyPeriods
 from augury.kernels.firing import Turned
 
 
@@ -47,7 +47,8 @@ class Ports:
     """What a tick needs of its surroundings.
 
     `stopwatch` gives seconds, from any moment on; `calling` has what rules call at once, and `depth_max` says how many
-    posts of rules may follow from one another.
+    posts of rules may follow from one another. `failures` is there where other engines run the same SELECTs for other
+    events, and what fails in one keeps the rows of all.
     """
 
     selects: Selects
@@ -55,6 +56,7 @@ class Ports:
     stopwatch: Callable[[], float] = lambda: 0.0
     calling: Calling = field(default_factory=NoFunctions)
     depth_max: int = limits.POST_DEPTH_MAX
+    failures: Failures | None = None
 
     def ruling(self, *, is_again: bool = False) -> Ruling:
         """What rules go by."""
@@ -175,11 +177,18 @@ class _Tick:
         if not remembered.has_news() and number not in self.state.failing:
             return
         event_class = self.plan.classes[unit.place].event_class
+        fails_until = self._fails_until(unit, Phase.DERIVE)
+        if fails_until and remembered.held_until > self.tick:
+            return  # nothing has become of it since, so it would not fail here now either
         try:
             now = selecting.select(self.plan, unit, remembered, self.views, self.ports.selects, self.tick)
         except SelectFailed as error:
             self.failed.append(Failure(event_class.name, str(error)))
+            self._fails(number, unit, Phase.DERIVE)
+            return
+        if fails_until:
             self.state.failing.add(number)
+            remembered.held_until = fails_until
             return
         self.state.failing.discard(number)
         if now.uncounted:
@@ -192,6 +201,17 @@ class _Tick:
             self.take(unit.place, versions)
             histories.derived(unit.place, versions)
         selecting.link_selected(self.state, unit, now)
+
+    def _fails(self, number: int, unit: SelectUnit, phase: Phase) -> None:
+        """A SELECT has failed by itself: it is tried again at the next tick, and others hear of it."""
+        self.state.failing.add(number)
+        if self.ports.failures is not None:
+            self.ports.failures.note(self.plan.classes[unit.place].event_class.name, phase, self.tick)
+
+    def _fails_until(self, unit: SelectUnit, phase: Phase) -> int:
+        """Where others said that a SELECT fails now, the first tick at which it does not; else 0."""
+        name, failures = self.plan.classes[unit.place].event_class.name, self.ports.failures
+        return 0 if failures is None else failures.until(name, phase, self.tick)
 
     def _remembered(self, number: int) -> SelectState:
         remembered = self.state.detection[number]
@@ -242,14 +262,21 @@ class _Tick:
         return purged
 
     def _rebase(self, number: int, unit: SelectUnit) -> None:
-        """What a purge did to the rows of a SELECT is no news."""
+        """What a purge did to the rows of a SELECT is no news, unless it fails."""
         remembered = self._remembered(number)
         if not remembered.has_news() or remembered.before() is None:
+            return
+        if self._fails_until(unit, Phase.DERIVE):
+            self.state.failing.add(number)
             return
         try:
             now = selecting.select(self.plan, unit, remembered, self.views, self.ports.selects, self.tick)
         except SelectFailed:
-            return  # it is reported when it fails at a tick that asks for it
+            self._fails(number, unit, Phase.PURGE)  # it is reported when it fails at the next tick
+            return
+        if self._fails_until(unit, Phase.PURGE):
+            self.state.failing.add(number)
+            return
         remembered.put(now.rows)
 
     def _leaving(self, place: int, slots: Integers) -> ClassVersions:
@@ -363,17 +390,23 @@ def next_tick(plan: EnginePlan, state: EngineState) -> int:
     times += [] if posted is None else [posted]
     found = [_tick_after(time, chronon_us) for time in times]
     found += [one.next_due() for one in state.classes]
-    found += [state.tick + chronon_us] if state.failing else []
-    for unit, detection in zip(plan.units, state.detection, strict=True):
+    for number, (unit, detection) in enumerate(zip(plan.units, state.detection, strict=True)):
         if isinstance(detection, CompositeState | OccurrenceState):
             found.append(_tick_at(detection.next_due(), chronon_us))
         elif isinstance(unit, SelectUnit) and isinstance(detection, SelectState):
             found.append(detection.next_due(unit, state.tick))
+            found += [detection.held_until] if number in state.failing else []
     found += [
         _tick_at(one.detection.next_due(), chronon_us) for one in state.triggers.each if one.detection is not None
     ]
     found += [state.tick + chronon_us] if state.triggers.pending else []
     return max(min(found), state.tick + chronon_us)
+
+
+def next_tick_by(plan: EnginePlan, state: EngineState, last: int) -> int:
+    """The next tick with work to do, of a run up to `last`: what is held up longer is still held then."""
+    due = next_tick(plan, state)
+    return last if due > last and state.failing and state.tick is not None and state.tick < last else due
 
 
 def tick_at_most(time: int, chronon_us: int) -> int:
@@ -421,14 +454,14 @@ def ticks(
         coming = last, came
     posted = 0
     while coming is not None or until is not None:
-        due = next_tick(plan, state)
+        due = next_tick_by(plan, state, last)
         if coming is not None and coming[0] <= due:
             time, rows = coming
             coming = next(waiting, None)
         else:
             time, rows = due, Arrivals()
             if is_replay:
-                _require_few_periods(plan, state, due, last if coming is None else min(coming[0], last))
+                require_few_periods_ahead(plan, state, due, last if coming is None else min(coming[0], last))
         if until is not None and time > until:
             break
         ticked = tick(plan, state, rows, time, ports)
@@ -450,21 +483,6 @@ def require_few_due(plan: EnginePlan, state: EngineState, came: Arrivals, until:
     for code, schedule in plan.clocks:
         name = plan.program.classes[plan.received[code]].event_class.name
         due_at_most(name, schedule, tick_at_most(first, plan.chronon_us), end)
-
-
-def _require_few_periods(plan: EnginePlan, state: EngineState, since: int, until: int) -> None:
-    """Raise `CannotRun` where PERIODIC would take place too often up to a time before which nothing comes."""
-    for unit, detection in zip(plan.units, state.detection, strict=True):
-        kernel = detection.kernel if isinstance(detection, OccurrenceState) else detection
-        if isinstance(unit, CompositeUnit) and isinstance(kernel, CompositeState):
-            with refused_for(plan.classes[unit.places[0]]):
-                require_few_periods(unit.detector.graph, kernel, since, until)
-    for of, one in zip(plan.triggers, state.triggers.each, strict=True):
-        if of.detector is not None and one.detection is not None:
-            try:
-                require_few_periods(of.detector.graph, one.detection, since, until)
-            except TooManyPeriods:
-                raise too_many_periods(of.trigger.name, of.trigger.span) from None
 
 
 def _from(first: int, came: Arrivals, plan: EnginePlan) -> Iterator[tuple[int, Arrivals]]:

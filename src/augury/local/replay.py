@@ -19,7 +19,7 @@ from augury.algebra.program import Program
 from augury.datafiles import Unreadable, why
 from augury.diagnostics import NOWHERE, Diagnostic, Mark
 from augury.duck.selects import runnable
-from augury.engine.ledger import Ledger, counted
+from augury.engine.ledger import Ledger, counted, failures
 from augury.engine.ledger import lines as ledger_lines
 from augury.engine.lines import lines
 from augury.engine.once import goes_in_one_step
@@ -242,8 +242,7 @@ class ReplayedElsewhere:
         for name, counter in told.items():
             for text in self.ledger.ticks[name].to_pylist():
                 counter.update(json.loads(text))
-        logged = self.ledger.ticks["failed"].to_pylist()
-        failed = [failure for text in logged for failure in json.loads(text).items()]
+        failed = [(name, reason) for _, name, reason in failures(self.ledger)]
         shown = failed[:FAILURES_SHOWN_MAX]
         return summary_of(self.program, counts, rejected, told["warnings"], told["errors"], shown, len(failed))
 

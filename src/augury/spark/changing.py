@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from augury.algebra.program import Program
 from augury.engine.chronon import QueuedPost
+from augury.engine.failing import Failures
 from augury.engine.firing import post_text, read_post
 from augury.engine.grafting import grafted, triggers_grafted
 from augury.engine.history_rows import integers, one_chunk, versions_in
@@ -46,13 +47,15 @@ from augury.spark.slots import (
     SPARK_RESULTS,
     SlotDone,
     Step,
+    done_in,
+    failures_of,
     kit_of,
     packed_again,
-    require_run,
     result,
+    told_of,
     written,
 )
-from augury.spark.stepping import for_slots
+from augury.spark.stepping import for_slots, unforeseen
 
 
 class CannotGoOn(LakeError):
@@ -83,9 +86,11 @@ class Rebuild:
         """Rebuild slot by slot."""
         for batch in batches:
             for slot in batch.column("slot").to_pylist():
-                yield result(DONE, "", pickle.dumps(self._rebuilt(slot)))
+                failures = failures_of(self.step, kit_of(self.step, slot, self.selects), slot)
+                yield result(DONE, "", pickle.dumps(self._rebuilt(slot, failures)))
+                yield from told_of(failures)
 
-    def _rebuilt(self, slot: int) -> SlotDone:
+    def _rebuilt(self, slot: int, failures: Failures | None) -> SlotDone:
         step = self.step
         kit, lake = kit_of(step, slot, self.selects), LakeFiles(step.root)
         state = initial(kit.plan, step.slots.after_number(slot, step.generation))
@@ -95,7 +100,7 @@ class Rebuild:
                 reads.setdefault(tick, []).append(versions)
         in_order = ((tick, tuple(reads[tick])) for tick in sorted(reads))
         done = []
-        for one in ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects)):
+        for one in ticks_again(kit.plan, state, in_order, step.until_us, Ports(kit.selects, failures=failures)):
             done.append(one)
             begin_later(kit.plan, state, self.since)
         grown = [] if self.goes_on is None else list(self.goes_on.grown(slot, lake))
@@ -255,6 +260,16 @@ def go_on(
 
 
 def _done(spark: SparkSession, rebuild: Rebuild, slots: Sequence[int], selects: SparkSelects | None) -> list[SlotDone]:
+    """Rebuild slots, and again where SELECTs failed that others have to know of; what was in vain nobody names."""
+    while True:
+        rows = _rows_of(spark, rebuild, slots, selects)
+        further = unforeseen(rebuild.step, rows)
+        if further is None:
+            return done_in(rows)
+        rebuild = replace(rebuild, step=further)
+
+
+def _rows_of(spark: SparkSession, rebuild: Rebuild, slots: Sequence[int], selects: SparkSelects | None) -> pa.Table:
     """Rebuild slots: in workers, and on the driver those that need a session for their SELECTs."""
     own = rebuild.step.slots.selecting() if selects is not None else ()
     here, there = [slot for slot in slots if slot in own], [slot for slot in slots if slot not in own]
@@ -266,9 +281,7 @@ def _done(spark: SparkSession, rebuild: Rebuild, slots: Sequence[int], selects: 
     if here:
         batches = replace(rebuild, selects=selects)(iter(for_slots(here, ()).to_batches()))
         found.append(pa.Table.from_batches(list(batches), RESULTS))
-    table = pa.concat_tables(found)
-    require_run(table)
-    return [pickle.loads(content) for content in table["packed"].to_pylist()]
+    return pa.concat_tables(found)
 
 
 def _since(last: Manifest, triggers: Mapping[str, str]) -> dict[str, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import pickle
 import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -50,8 +49,8 @@ from augury.spark.changing import go_on, require_fit
 from augury.spark.ids import merged
 from augury.spark.inherited import Compile
 from augury.spark.selects import SparkSelects
-from augury.spark.slots import SlotDone, Step, require_run
-from augury.spark.stepping import Told, name_of, results, slots_on_spark
+from augury.spark.slots import SlotDone, Step, done_in
+from augury.spark.stepping import Told, collected, name_of, slots_on_spark
 
 _UPKEEP_EVERY: Final = 16
 """Commits between two looks at whether files should be merged or are too old."""
@@ -120,7 +119,7 @@ class Keeper:
         """Go on up to a tick with what came, and commit what that gives; None if it gives nothing and nothing came."""
         began = time.perf_counter()
         step = self.step(found, until_us)
-        rows = results(self.spark, pieces, found, step, self.writer.next_commit, self.selects).toArrow()
+        rows = collected(self.spark, pieces, found, step, self.writer.next_commit, self.selects)
         done = done_in(rows)
         taken = {"all": time.perf_counter() - began}
         return self.settle(step, found, done, query=query, batch=batch, seconds=taken)
@@ -295,12 +294,6 @@ class Keeper:
     def _commit_upkeep(self, done: Upkeep) -> None:
         if done:
             self._commit(self.writer.manifest(added=done.added, removed=done.removed))
-
-
-def done_in(rows: pa.Table) -> list[SlotDone]:
-    """What the tasks of a step told; raises `CannotRun`."""
-    require_run(rows)
-    return [pickle.loads(content) for content in rows["packed"].to_pylist()]
 
 
 def _did_nothing(one: SlotDone, step: Step) -> bool:

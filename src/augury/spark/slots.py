@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from augury.algebra.program import Program
 from augury.duck.selects import runnable
+from augury.engine.failing import Failing, Failures, united
 from augury.engine.firing import post_text, read_post
 from augury.engine.known import KnownIds as ReadIds
 from augury.engine.ledger import Ledger, ledger_of
@@ -25,6 +26,7 @@ from augury.engine.plan import CannotRun, EnginePlan, engine_plan, ticks_too_oft
 from augury.engine.ports import Selects
 from augury.engine.sharded import (
     Identified,
+    Known,
     Slots,
     absorbing,
     accepted,
@@ -59,12 +61,16 @@ REJECTED: Final = "rejected"
 TICKS: Final = "ticks"
 FIRINGS: Final = "firings"
 DONE: Final = "done"
+FAILED: Final = "failed"
+"""Which SELECTs have failed in a slot, of those that other slots run as well."""
 REFUSED: Final = "refused"
 """In a task something came up that no engine runs, or a damaged file: `packed` says what. Nothing of a step counts."""
 
 REFUSED_CODE: Final = -4
 WAITED: Final = -5
 """What `Judge` tells of rows that waited: class, event_id, det_time and position of each that has an id."""
+LOOKED: Final = -6
+"""What `Judge` tells where it ran SELECTs that other slots run as well: those that have failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +78,8 @@ class Step:
     """How far the engines of all slots go, and from where.
 
     `states` has the file of the state of each slot that has one, below `root`, and `waiting` that of rows that came
-    before and were not read yet; `ids` are the files of known event_ids, `absorbed` positions of rows that are known to
-    be duplicates. `first_tick` is the first tick there was anywhere. `posts` are what rules posted at the last tick, of
+    before and were not read yet; `ids` are the files of known event_ids, and `known` is what slots have to know of each
+    other. `first_tick` is the first tick there was anywhere. `posts` are what rules posted at the last tick, of
     which there are none where there are several slots. `name` is that of the program, so that what is
     made of it once in a process is not made again. In a replay the clock is that of the data, in which a time may be
     far from all others. Where rows `are_numbered`, they were versions before: the number of each in its source is its
@@ -91,7 +97,7 @@ class Step:
     ids: tuple[str, ...] = ()
     generation: int = 0
     after_seq: int = 0
-    absorbed: frozenset[int] = frozenset()
+    known: Known = Known()
     posts: tuple[str, ...] = ()
     is_replay: bool = False
     are_numbered: bool = False
@@ -166,10 +172,15 @@ def _state(step: Step, kit: Kit, slot: int) -> EngineState:
         raise corrupt_file(files.storage(), path, f"cannot be used: {error}") from None
 
 
-def _ticked(step: Step, kit: Kit, state: EngineState, came: Arrivals) -> list[Ticked]:
+def failures_of(step: Step, kit: Kit, slot: int) -> Failures | None:
+    """What a slot is given of SELECTs that fail; None where no other slot runs them."""
+    return Failures(kit.plan.chronon_us, step.known.failing or {}) if step.slots.shares_selects(slot) else None
+
+
+def _ticked(step: Step, kit: Kit, state: EngineState, came: Arrivals, failures: Failures | None = None) -> list[Ticked]:
     ids = ReadIds()  # those of earlier steps come with the rows
     found = []
-    plan, ports = kit.plan, Ports(kit.selects, ids)
+    plan, ports = kit.plan, Ports(kit.selects, ids, failures=failures)
     first, is_replay = step.first_tick, step.is_replay
     try:
         require_few_due(plan, state, came, step.until_us)
@@ -212,7 +223,7 @@ def _came(step: Step, kit: Kit, slot: int, held: _Held) -> tuple[Arrivals, Arriv
     """What came to a slot that is to be read now, and what waits: its chronon is not over."""
     codes = step.slots.codes[step.slots.shard_of(slot)]
     pieces = [*held.pieces, *_waiting(step, slot)]
-    came = absorbing(_known(step, kit, arrivals_of(kit.program, pieces, codes, step.sources)), step.absorbed)
+    came = absorbing(_known(step, kit, arrivals_of(kit.program, pieces, codes, step.sources)), step.known.absorbed)
     return parted(came, step.until_us)
 
 
@@ -247,7 +258,8 @@ def _ids_waiting(step: Step, kit: Kit, slot: int) -> list[Identified]:
 class Judge:
     """Pieces of some slots → for each the rows that its engine accepts: positions and det_times, as bytes.
 
-    `selects` runs SELECTs where it is called on the driver.
+    Where it runs SELECTs that other slots run as well, it tells which have failed. `selects` runs SELECTs where it is
+    called on the driver.
     """
 
     step: Step
@@ -259,21 +271,27 @@ class Judge:
             kit = kit_of(self.step, slot, self.selects)
             try:
                 came, _ = _came(self.step, kit, slot, held)
-                position = self._accepted(kit, slot, came)
+                position, failing = self._judged(kit, slot, came)
             except (CannotRun, CorruptFile) as error:
                 yield piece(slot, REFUSED_CODE, refusal(error))
                 return
             yield piece(slot, NUMBERS, pickle.dumps((position, det_times(came, position))))
+            if failing is not None:
+                yield piece(slot, LOOKED, pickle.dumps(failing))
             if slot in self.step.waiting:
                 yield piece(slot, WAITED, pickle.dumps(_ids_waiting(self.step, kit, slot)))
 
-    def _accepted(self, kit: Kit, slot: int, came: Arrivals) -> Integers:
-        if not len(came):
-            return np.zeros(0, np.int64)
-        if all(_is_surely_accepted(kit.plan, code, rows) for code, rows in came.rows.items()):
-            return np.sort(np.concatenate([rows.position for rows in came.rows.values()]))
-        state = _state(self.step, kit, slot)
-        return accepted(_ticked(self.step, kit, state, provisionally(came)))
+    def _judged(self, kit: Kit, slot: int, came: Arrivals) -> tuple[Integers, Failing | None]:
+        """The positions of the rows that are accepted, and which SELECTs fail, if the engine had to be asked."""
+        step, failures = self.step, failures_of(self.step, kit, slot)
+        is_asked = failures is not None and step.known.failing is not None
+        if not is_asked and all(_is_surely_accepted(kit.plan, code, rows) for code, rows in came.rows.items()):
+            position = np.concatenate([np.zeros(0, np.int64), *(rows.position for rows in came.rows.values())])
+            has_nothing = failures is not None and not len(came) and slot not in step.states
+            return np.sort(position), {} if has_nothing else None
+        came, position = provisionally(came, step.after_seq)
+        done = _ticked(step, kit, _state(step, kit, slot), came, failures)
+        return accepted(done, position, step.after_seq), None if failures is None else failures.found()
 
 
 def _is_surely_accepted(plan: EnginePlan, code: int, rows: ClassRows) -> bool:
@@ -304,11 +322,12 @@ class Run:
                     came = as_numbered(came)
                 elif len(self.step.slots) > 1:
                     came = numbered(came, *held.given())
-                state = _state(self.step, kit, slot)
-                done = _ticked(self.step, kit, state, came)
+                state, failures = _state(self.step, kit, slot), failures_of(self.step, kit, slot)
+                done = _ticked(self.step, kit, state, came, failures)
             except (CannotRun, CorruptFile) as error:
                 yield result(REFUSED, "", refusal(error))
                 return
+            yield from told_of(failures)
             ledger = ledger_of(kit.program, done)
             if not self.step.root:
                 yield from _as_rows(ledger)
@@ -382,6 +401,19 @@ def _as_rows(ledger: Ledger) -> Iterator[pa.RecordBatch]:
             yield result(kind, "", ipc_bytes(table))
 
 
+def told_of(failures: Failures | None) -> Iterator[pa.RecordBatch]:
+    """Which SELECTs have failed in a slot, where others have to hear of it."""
+    if failures is not None and (found := failures.found()):
+        yield result(FAILED, "", pickle.dumps(found))
+
+
+def failing_in(rows: pa.Table) -> Failing:
+    """Which SELECTs have failed in some slot, as results tell."""
+    return united(
+        pickle.loads(content) for content in rows.filter(pc.equal(rows["kind"], FAILED))["packed"].to_pylist()
+    )
+
+
 def result(kind: str, event_class: str, content: bytes) -> pa.RecordBatch:
     """One row of the shape RESULTS."""
     values = [pa.array([value], of) for value, of in zip((kind, event_class, content), RESULTS.types, strict=True)]
@@ -392,6 +424,12 @@ def require_run(rows: pa.Table) -> None:
     """Raise `CannotRun` if a task found something that no engine runs, and `CorruptFile` if it could not read one."""
     for content in rows.filter(pc.equal(rows["kind"], REFUSED))["packed"].to_pylist():
         raise refused(content)
+
+
+def done_in(rows: pa.Table) -> list[SlotDone]:
+    """What tasks did that wrote into a lake; raises `CannotRun`, `CorruptFile`."""
+    require_run(rows)
+    return [pickle.loads(content) for content in rows.filter(pc.equal(rows["kind"], DONE))["packed"].to_pylist()]
 
 
 def refusal(error: CannotRun | CorruptFile) -> bytes:

@@ -16,12 +16,23 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from augury.algebra.program import Program
 from augury.datafiles import Unreadable
-from augury.engine.sharded import Identified, Numbers, Slots, numbers_of, shared_ids, slots_of, to_absorb
+from augury.engine.failing import Failing, united
+from augury.engine.sharded import (
+    Identified,
+    Numbers,
+    Slots,
+    more_known,
+    numbers_of,
+    seen_to_fail,
+    shared_ids,
+    slots_of,
+)
 from augury.kernels.batch import Integers
 from augury.spark.arriving import (
     NUMBERS,
@@ -37,7 +48,19 @@ from augury.spark.arriving import (
     sources_of,
 )
 from augury.spark.selects import SparkSelects
-from augury.spark.slots import REFUSED_CODE, RESULTS, SPARK_RESULTS, WAITED, Judge, Run, Step, refused
+from augury.spark.slots import (
+    FAILED,
+    LOOKED,
+    REFUSED_CODE,
+    RESULTS,
+    SPARK_RESULTS,
+    WAITED,
+    Judge,
+    Run,
+    Step,
+    failing_in,
+    refused,
+)
 from augury.spark.sources_lines import reading
 
 
@@ -110,24 +133,46 @@ def step_of(slots: Slots, found: Told, until_us: int, first_tick: int | None) ->
 
 
 def results(
+    spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step, selects: SparkSelects | None = None
+) -> DataFrame:
+    """What the engines of all slots do; a frame that is kept, and runs them when somebody looks at it.
+
+    It is looked at here where a SELECT may fail of which nobody has heard. With `selects` the engines that have SELECTs
+    run here and now, on the driver.
+    """
+    while True:
+        numbers, step, is_sure = judged(spark, pieces, found, step, selects)
+        done = everywhere(spark, pieces, numbers, Run(step), SPARK_RESULTS, selects)
+        done = done.persist(StorageLevel.MEMORY_AND_DISK)
+        further = None if is_sure else unforeseen(step, done.where(f.col("kind") == FAILED).toArrow())
+        if further is None:
+            return done
+        done.unpersist()
+        step = further
+
+
+def collected(
     spark: SparkSession,
     pieces: DataFrame | None,
     found: Told,
     step: Step,
-    commit: int = 0,
+    commit: int,
     selects: SparkSelects | None = None,
-) -> DataFrame:
-    """What the engines of all slots do; a frame that runs them when somebody looks at it.
+) -> pa.Table:
+    """What the engines of all slots have done, brought to the driver; what they wrote in vain nobody names."""
+    while True:
+        numbers, step, _ = judged(spark, pieces, found, step, selects)
+        rows = everywhere(spark, pieces, numbers, Run(step, commit), SPARK_RESULTS, selects).toArrow()
+        further = unforeseen(step, rows)
+        if further is None:
+            return rows
+        step = further
 
-    With `selects` those that have SELECTs run here and now, on the driver.
-    """
-    numbers, absorbed = (
-        judged(spark, pieces, found, step, selects)
-        if len(step.slots) > 1 and not step.are_numbered
-        else (list[pa.RecordBatch](), frozenset[int]())
-    )
-    step = replace(step, absorbed=absorbed)
-    return everywhere(spark, pieces, numbers, Run(step, commit), SPARK_RESULTS, selects)
+
+def unforeseen(step: Step, rows: pa.Table) -> Step | None:
+    """The step again where SELECTs have failed otherwise than its slots were told; else None."""
+    known = seen_to_fail(step.slots.program, step.known, failing_in(rows))
+    return None if known is None else replace(step, known=known)
 
 
 def everywhere(
@@ -157,18 +202,22 @@ def everywhere(
 
 def judged(
     spark: SparkSession, pieces: DataFrame | None, found: Told, step: Step, selects: SparkSelects | None = None
-) -> tuple[list[pa.RecordBatch], frozenset[int]]:
-    """The numbers of all versions, by slot; and rows that have the event_id of one in another slot."""
-    absorbed: frozenset[int] = frozenset()
+) -> tuple[list[pa.RecordBatch], Step, bool]:
+    """The numbers of all versions, by slot; the step with what slots have to know of each other.
+
+    It also tells whether that is sure to be all: the engines that have SELECTs in common have all been asked.
+    """
+    sharing = {slot for slot in range(len(step.slots)) if step.slots.shares_selects(slot)}
+    if len(step.slots) == 1 or step.are_numbered:
+        return [], step, not sharing
     while True:
-        step = replace(step, absorbed=absorbed)
         rows = everywhere(spark, pieces, (), Judge(step), SPARK_PIECES, selects).toArrow()
-        accepted = accepted_in(rows)
+        accepted, looked = accepted_in(rows), looked_in(rows)
         shared = shared_ids(identified_in(found, step.sources, rows))
-        more = to_absorb(shared, positions_of(accepted), absorbed)
-        if more is None:
-            return numbered(accepted, step.after_seq), absorbed
-        absorbed |= {more}
+        known = more_known(step.slots.program, step.known, united(looked.values()), shared, positions_of(accepted))
+        if known is None:
+            return numbered(accepted, step.after_seq), step, sharing <= looked.keys()
+        step = replace(step, known=known)
 
 
 def accepted_in(rows: pa.Table) -> dict[int, tuple[Integers, Integers]]:
@@ -177,6 +226,11 @@ def accepted_in(rows: pa.Table) -> dict[int, tuple[Integers, Integers]]:
     if told_off.num_rows:
         raise refused(told_off["packed"][0].as_py())
     return {slot: pickle.loads(content) for slot, content in _told_as(rows, NUMBERS)}
+
+
+def looked_in(rows: pa.Table) -> dict[int, Failing]:
+    """By slot which SELECTs fail, of those that were asked."""
+    return {slot: pickle.loads(content) for slot, content in _told_as(rows, LOOKED)}
 
 
 def _told_as(rows: pa.Table, code: int) -> Iterator[tuple[int, bytes]]:

@@ -13,6 +13,7 @@ from functools import reduce
 from types import TracebackType
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -33,6 +34,7 @@ from augury.spark.selects import SparkSelects, selects_by
 from augury.spark.slots import (
     ACTIONS,
     ARCHIVE,
+    FAILED,
     FIRINGS,
     REFUSED,
     REJECTED,
@@ -191,8 +193,7 @@ class TickDetected:
             last = 0 if self._told.last_us is None else tick_reading(self._told.last_us, chronon_us)
             until = last if self.until_us is None else tick_at_most(self.until_us, chronon_us)
             step = replace(step_of(slots, self._told, until, first), are_numbered=self.are_numbered)
-            found = results(self.spark, self._pieces, self._told, step, selects=self.selects)
-            self._results = found.persist(StorageLevel.MEMORY_AND_DISK)
+            self._results = results(self.spark, self._pieces, self._told, step, self.selects)
         return self._results
 
     def collect_ledger(self) -> Ledger:
@@ -251,6 +252,7 @@ def detect_by_ticks(
 
 def _ledgers(table: pa.Table) -> Iterator[Ledger]:
     require_run(table)
+    table = table.filter(pc.not_equal(table["kind"], FAILED))
     for kind, name, content in zip(*(table[c].to_pylist() for c in ("kind", "event_class", "packed")), strict=True):
         found = ipc_table(content)
         match kind:
