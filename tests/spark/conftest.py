@@ -26,11 +26,16 @@ TOGETHER = (
     "test_sinks.py",
     "test_select.py",
     "test_remote.py",
+    "test_shipped.py",
 )
 """Files with fixtures that are dear: what is shared would be made in each process."""
 
-ON_A_CLUSTER = ("test_clusters.py", "test_shipped.py")
-"""Files whose tests share the master and the workers of one cluster."""
+ON_A_CLUSTER = (
+    "test_submitted_to_a_cluster_of_two_workers",
+    "test_submitted_with_py_files",
+    "test_a_packed_environment",
+)
+"""Tests that share the master and the workers of one cluster; others of their files need neither."""
 
 LONG_FIRST = (
     "test_recovery.py",
@@ -39,6 +44,7 @@ LONG_FIRST = (
     "test_kafka.py",
     "test_remote.py",
     "test_disorder.py",
+    "test_shipped.py",
     "test_live.py",
     "test_changed.py",
     "test_watched.py",
@@ -87,7 +93,7 @@ class LongFirst(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
         if file.endswith("test_equality.py"):
             # What the engine in process does is worked out once for the batch and the stream of a group.
             return f"{file}::{name.partition('[')[2]}"
-        if file.endswith(ON_A_CLUSTER):
+        if name in ON_A_CLUSTER:
             return "on a cluster"
         return file if file.endswith(TOGETHER) else nodeid
 

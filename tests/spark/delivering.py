@@ -110,7 +110,7 @@ class Deliverers(threading.Thread):
             time.sleep(LOOK_SECONDS)
             return
         with self.started() as process:
-            wanted = len(self._hook.sent) + self._chance.randrange(1, 12)
+            wanted = len(self._hook.sent) + self._chance.randrange(1, 20)
             while len(self._hook.sent) < wanted and not self.is_over.is_set():
                 assert process.poll() is None, self.told()
                 time.sleep(LOOK_SECONDS)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -253,37 +249,3 @@ def test_the_plan_says_ranges_or_why_not() -> None:
         "nor in ranges of the history, because WITHIN looks at every tuple",
         "  reads A, B; columns none",
     ]
-
-
-_ON_A_CLUSTER = """
-import shutil
-from pathlib import Path
-import pyspark
-from augury.spark.detect import detect
-from augury.spark.run import collect
-from augury.spark.session import session
-from tests.spark.test_chunks import MATCHES, in_parts, in_process, program, table, told
-
-spark, of, events = session("local-cluster[2,1,1024]"), program(*MATCHES[:8]), table(10, 120)
-frame = in_parts(spark, events.take(list(range(60, 120)) + list(range(60))), [30, 90])
-with detect(of, frame, numbered=True, partitions=3) as found:
-    same = told(collect(found)) == in_process(of, events)
-name = spark.sparkContext.applicationId
-spark.stop()
-# Workers leave a folder below Spark's own, and no setting moves it.
-shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
-print(same)
-"""
-
-
-def test_workers_in_processes_of_their_own_find_the_same() -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
-        [sys.executable, "-c", _ON_A_CLUSTER],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-        env=environment,
-    )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "True\n")

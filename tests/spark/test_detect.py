@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -264,44 +261,3 @@ def test_where_there_is_no_java_it_says_what_to_get(monkeypatch: pytest.MonkeyPa
     java.chmod(0o755)
     with pytest.raises(NoSpark, match=r"Java 17 or later, and `.*` is Java 8"):
         require_java()
-
-
-_ON_A_CLUSTER = """
-import shutil
-from pathlib import Path
-import pyarrow as pa
-import pyspark
-from augury.engine.lines import lines
-from augury.spark.detect import detect
-from augury.spark.run import collect
-from augury.spark.session import session
-from tests.spark.driver import QUICK
-from tests.spark.programs import events, program
-
-spark, table = session("local-cluster[2,1,1024]", extra=QUICK), pa.Table.from_pylist(events(11, 100))
-with detect(program("little"), spark.createDataFrame(table), partitions=2) as detected:
-    found = collect(detected)
-name = spark.sparkContext.applicationId
-spark.stop()
-# Workers leave a folder below Spark's own, and no setting moves it.
-shutil.rmtree(Path(pyspark.__file__).parent / "work" / name, ignore_errors=True)
-print(*lines(found.versions, found.occurrences, 1000000), sep="\\n")
-print(*(occurrences.errors for occurrences in found.occurrences))
-"""
-
-
-def test_workers_in_processes_of_their_own_find_the_same() -> None:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
-        [sys.executable, "-c", _ON_A_CLUSTER],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-        env=environment,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    texts, *_, counted = in_process(program("little"), tables_of(pa.Table.from_pylist(events(11, 100))))
-    errors = [errors for errors, _ in counted]
-    assert all(errors[:2])
-    assert done.stdout.splitlines() == [*texts, " ".join(map(str, errors))]

@@ -43,7 +43,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
 
 
 def variables(s3: S3) -> dict[str, str]:
-    """What a driver is told by its environment: where the bucket is, and the jars of S3A."""
+    """What a process is told by its environment: where the bucket is, the jars of S3A, and that there are few rows."""
     settings = {
         "endpoint": s3.url,
         "endpoint.region": REGION,
@@ -53,11 +53,13 @@ def variables(s3: S3) -> dict[str, str]:
     words = ["--jars", ",".join(jars(str(Path(__file__).with_name("s3a.xml"))))]
     for name, value in settings.items():
         words += ["--conf", f"spark.hadoop.fs.s3a.{name}={value}"]
+    for name, value in driver.QUICK.items():
+        words += ["--conf", f"{name}={value}"]
     return {**os.environ, "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"])}
 
 
 def started(pieces: Path, store: str, log: Path, told: dict[str, str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.spark.driver", str(pieces), store]
+    command = [sys.executable, "-m", "tests.spark.driver", str(pieces), store, "local[1]"]
     with log.open("ab") as out:
         return subprocess.Popen(command, cwd=ROOT, env=told, stdout=out, stderr=out, start_new_session=True)
 
