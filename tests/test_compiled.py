@@ -201,6 +201,22 @@ def test_both_ways_come_to_the_same(case: Case) -> None:
     assert any(plainly)
 
 
+def test_those_whose_types_are_known_can_be_compiled_beforehand() -> None:
+    @loop(takes("int64", I8), work=len)
+    def typed(values: Any) -> Any:
+        return values.sum()
+
+    @loop(None, work=len)
+    def untyped(values: Any) -> Any:
+        return values.sum()
+
+    for one in (typed, untyped):
+        assert isinstance(one, Loop)
+        one.prepare()
+        assert (one._machine is not None) == (one is typed)
+        assert one(np.arange(4)) == 6
+
+
 def test_every_loop_comes_up_in_these_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     came_up: set[str] = set()
     called = Loop.__call__

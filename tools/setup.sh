@@ -188,7 +188,7 @@ install() {
     count=$(grep -c '^[a-zA-Z0-9]' requirements.lock)
     say "[2/3] installing the $count packages of requirements.lock (the only step that needs the network)"
     rm -f .venv/.packages
-    if ! .venv/bin/python -m pip install --quiet --no-input --require-hashes -r requirements.lock; then
+    if ! .venv/bin/python tools/install.py; then
       say "The packages of requirements.lock could not be installed (see above); once the network is back, run the same make again."
       exit 1
     fi

@@ -362,7 +362,7 @@ def main() -> NoReturn:
             stream.reconfigure(encoding="utf-8", errors="surrogateescape")
     _keep_parse_tables()
     logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what matters of SQL becomes a diagnostic
-    if set(sys.argv[1:2]) & cli_trying.IN_PROCESS:
+    if set(sys.argv[1:2]) & cli_trying.IN_PROCESS and not any("spark" in word for word in sys.argv):
         cli_trying.load_arrow_alone()
     try:
         app()

@@ -43,8 +43,8 @@ class Output(StrEnum):
     JSON = "json"
 
 
-IN_PROCESS = {"serve", "simulate", "test", "why", "why-not"}
-"""The verbs that run a program in this very process, and hand no frames to pyarrow by themselves."""
+IN_PROCESS = {"act", "actions", "history", "run", "sense", "serve", "simulate", "test", "why", "why-not"}
+"""The verbs that do their work in this very process, unless it is on Spark, and hand pyarrow no frames."""
 
 ProgramFile = Annotated[str, typer.Argument(metavar="PROGRAM", help="A program; - is standard input.")]
 Events = Annotated[

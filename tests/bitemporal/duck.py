@@ -50,21 +50,24 @@ class _Duck:
         self.reads = [classes[name] for name in plan.reads]
         # Each has tables of its own, and a database for each would take longer than what is asked of it.
         self.connection = _database().cursor()
-        self.sql = self._transpiled()
+        query = self._transpiled()
+        self.sql = query.sql(dialect="duckdb")
+        self.tables = {key_of(table.name) for table in query.find_all(exp.Table)}
         self.known: dict[object, Sequence[Made] | str] = {}
+        self.loaded: dict[str, str] = {}
 
     def __call__(self, views: Mapping[str, View], now: int) -> Sequence[Made]:
-        seen = repr(sorted((name, list(view)) for name, view in views.items()))
-        question = (seen, now if self.plan.uses_now else None)
+        seen = {read.name: repr(list(views[read.name])) for read in self.reads}
+        question = (*seen.values(), now if self.plan.uses_now else None)
         if question not in self.known:
-            self.known[question] = self._answer(views, now)
+            self.known[question] = self._answer(views, seen, now)
         match self.known[question]:
             case str() as message:
                 raise SelectFailed(message)
             case rows:
                 return rows
 
-    def _transpiled(self) -> str:
+    def _transpiled(self) -> exp.Query:
         query = sqlglot.parse_one(self.plan.timed_sql, read="spark")
         assert isinstance(query, exp.Query)
         for cast in [cast for cast in query.find_all(exp.TryCast) if not cast.args.get("safe")]:
@@ -72,12 +75,16 @@ class _Duck:
             cast.replace(exp.cast(cast.this, cast.to))
         if self.plan.traced:
             query = _traced(query, {key_of(read.name) for read in self.reads})
-        return query.sql(dialect="duckdb")
+        return query
 
-    def _answer(self, views: Mapping[str, View], now: int) -> Sequence[Made] | str:
+    def _answer(self, views: Mapping[str, View], seen: Mapping[str, str], now: int) -> Sequence[Made] | str:
         sources: dict[str, EventId] = {}
         for read in self.reads:
-            self._load(read, views[read.name], sources)
+            view = views[read.name]
+            sources |= {_label(read, number): version.event for number, version in enumerate(view)}
+            if self.loaded.get(read.name) != seen[read.name]:
+                self._load(read, view)
+                self.loaded[read.name] = seen[read.name]
         bound = {NOW_PARAMETER: _moment(now)} if f"${NOW_PARAMETER}" in self.sql else {}
         try:
             rows = self.connection.execute(self.sql, bound).fetchall()
@@ -85,15 +92,13 @@ class _Duck:
             return str(error).splitlines()[0]
         return [self._made(row, sources) for row in rows]
 
-    def _load(self, event_class: EventClass, view: View, sources: dict[str, EventId]) -> None:
+    def _load(self, event_class: EventClass, view: View) -> None:
         columns = [f'"{attribute.name}" {_duck_type(attribute.type)}' for attribute in event_class.attributes]
         columns += ["occ_time TIMESTAMP", "det_time TIMESTAMP"]
-        rows = []
-        for number, version in enumerate(view):
-            label = f"{event_class.name}#{number}"
-            sources[label] = version.event
-            rows.append([*_stored(event_class, version), [label]])
+        rows = [[*_stored(event_class, version), [_label(event_class, n)]] for n, version in enumerate(view)]
         for suffix, extra in (("", 0), (TRACED, 1)):
+            if key_of(event_class.name + suffix) not in self.tables:
+                continue
             name = f'"{event_class.name}{suffix}"'
             declared = [*columns, f"{LINEAGE} VARCHAR[]"] if extra else columns
             self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({', '.join(declared)})")
@@ -201,6 +206,10 @@ def _stored(event_class: EventClass, version: Version) -> list[Any]:
     ]
     assert version.occ_time is not None
     return [*values, _moment(version.occ_time), _moment(version.det_time)]
+
+
+def _label(event_class: EventClass, number: int) -> str:
+    return f"{event_class.name}#{number}"
 
 
 def _plain(value: Any) -> Value:

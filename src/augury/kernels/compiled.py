@@ -102,6 +102,11 @@ class Loop:
     def __repr__(self) -> str:
         return f"Loop({self.plain.__module__}.{self.plain.__qualname__})"
 
+    def prepare(self) -> None:
+        """Compile it now, where its types are known: the machine code is kept for other processes."""
+        if self._how.signature is not None:
+            self._machine = _machine_of(self.plain, self._how)
+
     def __call__(self, *arguments: Any) -> Any:
         if self._machine is None or _allowed is not None:
             work = self._work(*arguments)
