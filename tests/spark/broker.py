@@ -96,7 +96,8 @@ class Broker:
         settings = _SETTINGS.format(port=self.port, controller=free_port(), data=folder / "data")
         self._settings = folder / "server.properties"
         self._settings.write_text(settings)
-        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # The first byte makes it begin with a letter: what begins with a dash would be read as an option.
+        cluster = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
         format_ = self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
         done = subprocess.run(format_, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
